@@ -1,0 +1,1 @@
+"""What is to be measured: configuration, questions, arms, corpora, the plan of cells, the seal."""

@@ -1,0 +1,1 @@
+"""Mechanical rules, the blind queue, verdicts, model judges."""

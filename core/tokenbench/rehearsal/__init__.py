@@ -1,0 +1,1 @@
+"""A scripted, metering Messages API on loopback: rehearsals, the demo, tests."""

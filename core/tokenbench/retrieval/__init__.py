@@ -1,0 +1,1 @@
+"""Symbols of a corpus, the index engines, and the `xq` command."""

@@ -1,0 +1,1 @@
+"""Scheduling, process supervision, the journal and the control socket."""

@@ -1,0 +1,1 @@
+"""Bytes to lines to neutral events, and where evidence lies on disk."""

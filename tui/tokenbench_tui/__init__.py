@@ -1,0 +1,1 @@
+"""Front ends of tokenbench: commands and the console, both projections of core."""
