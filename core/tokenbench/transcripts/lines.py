@@ -1,0 +1,94 @@
+"""Bytes of a transcript to its lines, whatever the size of the pieces they come in.
+
+Lines end with the byte 0x0A and with nothing else: U+0085, U+2028 and U+2029 occur raw inside JSON strings. A line has
+no length limit; memory is bounded by the longest one.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tokenbench.errors import TranscriptError
+
+_BOM: Final = b"\xef\xbb\xbf"
+_BUFFER: Final = 1 << 20
+
+
+class Line(NamedTuple):
+    """One line of a transcript."""
+
+    number: int
+    """1 is the first; blank lines count."""
+    data: bytes
+    """Without its newline, a CR before it, and a byte order mark at the start of the file."""
+    complete: bool = True
+    """False for a tail that no newline ended: a record that may have been cut."""
+
+
+def _line(number: int, data: bytes, complete: bool = True) -> Line:
+    if number == 1 and data.startswith(_BOM):
+        data = data[len(_BOM) :]
+    if data.endswith(b"\r"):
+        data = data[:-1]
+    return Line(number, data, complete)
+
+
+class LineSplitter:
+    """Splits bytes that arrive in pieces; the pieces may be cut anywhere, inside a character too."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._number = 0
+
+    def feed(self, data: bytes) -> list[Line]:
+        """The lines that this piece completes, in order."""
+        head, *rest = data.split(b"\n")
+        self._parts.append(head)
+        if not rest:
+            return []
+        lines = [self._next(b"".join(self._parts))]
+        lines.extend(self._next(part) for part in rest[:-1])
+        self._parts = [rest[-1]]
+        return lines
+
+    def close(self) -> list[Line]:
+        """The tail without a newline, as an incomplete line, if there is one."""
+        tail = b"".join(self._parts)
+        self._parts = []
+        if not tail:
+            return []
+        self._number += 1
+        return [_line(self._number, tail, complete=False)]
+
+    def _next(self, data: bytes) -> Line:
+        self._number += 1
+        return _line(self._number, data)
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """The lines of a file, read as they are asked for.
+
+    Raises:
+        TranscriptError: The file is not there, is a folder, or cannot be read.
+    """
+    number = 0
+    try:
+        with path.open("rb", buffering=_BUFFER) as file:
+            for data in file:
+                number += 1
+                if data.endswith(b"\n"):
+                    yield _line(number, data[:-1])
+                else:
+                    yield _line(number, data, complete=False)
+    except FileNotFoundError as error:
+        raise TranscriptError(
+            "there is no such file", where=str(path), remedy="Give the path of a transcript: the agent's JSON lines"
+        ) from error
+    except IsADirectoryError as error:
+        raise TranscriptError(
+            "this is a folder", where=str(path), remedy="Name the transcripts in it, for instance FOLDER/*.jsonl"
+        ) from error
+    except OSError as error:
+        raise TranscriptError(
+            f"cannot be read: {error.strerror or error}", where=str(path), remedy="Mend its permissions or its disk"
+        ) from error
