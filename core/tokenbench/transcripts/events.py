@@ -1,13 +1,16 @@
 """What an agent's transcript says, in words that are the same for every agent CLI.
 
-A reader of `tokenbench.agents` turns a line into these events; the ledger and the runner know nothing else. Counters are
-tokens. Texts are as the model or the tool wrote them: hostile until they have gone through `tokenbench.text`.
+A reader of `tokenbench.agents` turns a line into these events; the ledger and the runner know nothing else. Counters
+are tokens. Texts are as the model or the tool wrote them: hostile until they have gone through `tokenbench.text`.
 """
 
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
+
+from tokenbench.transcripts.lines import Line
 
 
 class Announcement(msgspec.Struct, frozen=True):
@@ -52,7 +55,7 @@ class CallSeen(msgspec.Struct, frozen=True):
 
     line: int
     message_id: str | None
-    row_id: str | None
+    row_id: str
     """Id of the line itself, for a snapshot that has no message id."""
     model: str | None
     usage: Usage
@@ -60,11 +63,10 @@ class CallSeen(msgspec.Struct, frozen=True):
     """The counters are those of the finished message and replace earlier ones."""
     parent: str | None
     """Tool use that started the subagent this call belongs to; None for the main loop."""
-    from_stream: bool = False
+    raw: bool = False
     """From a raw API event (partial messages), not from a whole message."""
-    session: str | None = None
-    timestamp: str | None = None
     request_id: str | None = None
+    """Of the API request: tells calls apart whose message ids collide, never makes one call two."""
 
 
 class MessagePart(msgspec.Struct, frozen=True):
@@ -89,6 +91,13 @@ class ToolUse(msgspec.Struct, frozen=True):
     parent: str | None
 
 
+class Image(msgspec.Struct, frozen=True):
+    """A picture in a tool result, in pixels; None where its header could not be read."""
+
+    width: int | None
+    height: int | None
+
+
 class ToolResult(msgspec.Struct, frozen=True):
     """What went back to the model."""
 
@@ -100,10 +109,22 @@ class ToolResult(msgspec.Struct, frozen=True):
     """The agent was not allowed to run the tool; the text says so, or the agent's list of denials does."""
     text: str
     """All text blocks, joined; what the model saw, not what the tool produced."""
-    images: int
+    images: tuple[Image, ...]
     other_blocks: tuple[str, ...]
     """Types of blocks that are neither text nor image."""
     parent: str | None
+
+
+class UserRow(msgspec.Struct, frozen=True):
+    """A row of the user's side: tool results, a prompt, or a sentence that the agent CLI put there itself."""
+
+    line: int
+    row_id: str
+    parent: str | None
+    nudge: Literal["empty", "cut", "refused", "other"] | None = None
+    """The agent's own words to the model: its reply was empty, was cut off, was refused, or something else."""
+    replay: bool = False
+    """A repetition of something said earlier; it starts no turn."""
 
 
 class SubagentReport(msgspec.Struct, frozen=True):
@@ -193,9 +214,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     turns: int | None
     structured_output: str | None
     """JSON text of the structured answer."""
-    session: str | None
-    origin: str | None = None
-    """What woke the agent for this turn, where it was not the prompt."""
+    row_id: str
+    """Tells a repeated line from a second result."""
 
 
 class Bad(msgspec.Struct, frozen=True):
@@ -203,6 +223,16 @@ class Bad(msgspec.Struct, frozen=True):
 
     line: int
     what: str
+    kind: str | None = None
+    """What the line was, as far as its beginning says; `nul` for zero bytes alone."""
+    tail: bool = False
+    """The last line, without a newline: cut off while it was written."""
+
+
+class Mended(msgspec.Struct, frozen=True):
+    """A line that is no strict JSON or UTF-8 and could be read all the same."""
+
+    line: int
 
 
 class Noise(msgspec.Struct, frozen=True):
@@ -220,19 +250,13 @@ class Other(msgspec.Struct, frozen=True):
     """`type` or `type/subtype`, as the agent spells it."""
 
 
-class Remark(msgspec.Struct, frozen=True):
-    """Something a reader of the ledger must know about this line, in CODE form."""
-
-    line: int
-    code: str
-
-
 Event = (
     Announcement
     | CallSeen
     | MessagePart
     | ToolUse
     | ToolResult
+    | UserRow
     | SubagentReport
     | Retry
     | Compaction
@@ -240,7 +264,25 @@ Event = (
     | Superseded
     | Ended
     | Bad
+    | Mended
     | Noise
     | Other
-    | Remark
 )
+
+
+class Reader(Protocol):
+    """What every agent's reader offers: fed line by line, it keeps only what later lines refer to."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Lines by kind, as the agent spells it; `noise` for lines that are no events."""
+        ...
+
+    @property
+    def own_log(self) -> bool:
+        """Whether this is the agent's own log of a session, which holds no result, and not its output."""
+        ...
+
+    def feed(self, line: Line) -> Sequence[Event]:
+        """The events of one line, in order; any bytes whatever are accepted."""
+        ...
