@@ -78,7 +78,7 @@ class Board:
         self._mapping_opened: float | None = None
         self._peeked = False
         self._changed: set[int] = set()
-        self._replanned = False
+        self._plan_number = 0
         self._dirty = True
 
     @property
@@ -123,10 +123,9 @@ class Board:
             mapping_opened=self._mapping_opened,
             peeked=self._peeked,
             changed=frozenset(self._changed),
-            replanned=self._replanned,
+            plan=self._plan_number,
         )
         self._changed.clear()
-        self._replanned = False
         self._dirty = False
         return view
 
@@ -188,6 +187,10 @@ class Board:
                     self._phase = Phase("running", "", entry.t)
                 if entry.cell is not None:
                     self._cell_line(entry, entry.cell)
+                elif entry.event == "recovered" and entry.arm is not None:
+                    number = entry.attempt or 1
+                    self._warmups.pop((entry.arm, number), None)
+                    self._set_apart(entry, f"{entry.arm}__w{number}", number)
 
     def _runner_started(self, entry: Entry) -> None:
         key = (entry.pid, entry.t)
@@ -226,7 +229,7 @@ class Board:
             self._trails.append(trails.get(cell) or _Trail())
             self._at[cell] = position
         self._changed.update(range(len(order)))
-        self._replanned = True
+        self._plan_number += 1
 
     def _put(self, position: int, row: Row) -> None:
         before = self._rows[position]
@@ -404,11 +407,7 @@ def _moved(row: Row, entry: Entry) -> Row:
         case _:
             pass
     if not _counts(entry):
-        state: State = "waits"
-        if entry.outcome == "cancelled":
-            state = "cancelled"
-        elif entry.retry_in is not None:
-            state = "retry"
+        state: State = "retry" if entry.retry_in is not None else "waits"
         return replace(
             _fresh_attempt(row, row.attempt),
             state=state,

@@ -157,8 +157,8 @@ class View:
     peeked: bool = False
     changed: frozenset[int] = frozenset()
     """Positions of the rows that are not what they were in the view before."""
-    replanned: bool = False
-    """Whether rows were added or moved since the view before."""
+    plan: int = 0
+    """How often rows were added or moved so far; views of the same plan have the same cells in the same places."""
 
     def seconds_left(self, now: float, parallel: int) -> float | None:
         """An estimate of the time until every cell has run: each arm's mean wall time, shared by runs in parallel.

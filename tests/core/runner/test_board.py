@@ -190,6 +190,18 @@ def test_a_new_runner_takes_over_where_the_old_one_was_lost() -> None:
     assert view.totals.apart_tokens == SEEN.total
 
 
+def test_a_run_that_was_ended_with_its_runner_waits_for_the_next_one() -> None:
+    stopped = failed(4, A, outcome="cancelled", retry_in=None, reason="ended with the runner")
+    assert row(board(planned(A), started(2, A), stopped), A).state == "waits"
+
+
+def test_a_warm_up_that_was_lost_with_its_runner_keeps_its_tokens_apart() -> None:
+    lost = entry(9, "recovered", arm="native", attempt=1, outcome="no_result", tokens=SEEN)
+    view = board(entry(1, "warmup_started", arm="native", attempt=1), lost)
+    assert view.warmups == ()
+    assert view.totals.apart_tokens == SEEN.total
+
+
 def test_a_closed_run_that_is_recovered_counts() -> None:
     recovered = entry(51, "recovered", A, attempt=1, outcome="answered", token_reconciled=True, tokens=ALL)
     view = board(planned(A), started(2, A), entry(50, "runner_started", pid=8), recovered)
@@ -240,10 +252,10 @@ def test_warm_ups_judges_and_the_mapping_are_told() -> None:
 def test_a_view_names_the_rows_that_changed_since_the_one_before() -> None:
     folded = Board()
     folded.fold([planned(A, B, C)])
-    assert folded.view().replanned
+    assert folded.view().plan == 1
     folded.fold([started(2, B)])
     view = folded.view()
-    assert (view.changed, view.replanned) == (frozenset({1}), False)
+    assert (view.changed, view.plan) == (frozenset({1}), 1)
     folded.fold([started(2, B)])
     assert folded.view().changed == frozenset()
 
