@@ -24,9 +24,20 @@ _MAX_PARTS: Final = 24
 
 _RUN: Final = re.compile("[0-9A-Za-z_\u0080-\U0010ffff]+")
 _ASCII_PARTS: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_IGNORABLE: Final = re.compile("[\u00ad\u034f\u180b-\u180f\u200c\u200d\u2060-\u2064\ufe00-\ufe0f\ufeff]")
-"""Characters that join, hint or select a form; they are no part of a word."""
-_DIACRITICS: Final = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
+_IGNORABLE: Final = dict.fromkeys(
+    (0xAD, 0x34F, *range(0x180B, 0x1810), 0x200C, 0x200D, *range(0x2060, 0x2065), *range(0xFE00, 0xFE10), 0xFEFF)
+)
+"""Characters that join, hint or select a form; they are no part of a word. (Tables, because compiling a pattern of such
+ranges costs each `xq` more than its search.)"""
+_DIACRITICS: Final = dict.fromkeys(
+    (
+        *range(0x300, 0x370),
+        *range(0x1AB0, 0x1B00),
+        *range(0x1DC0, 0x1E00),
+        *range(0x20D0, 0x2100),
+        *range(0xFE20, 0xFE30),
+    )
+)
 """Marks that may be left out of a word without making it another one, unlike the vowel signs of Indic scripts."""
 _WITHOUT_DECOMPOSITION: Final = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
@@ -60,7 +71,7 @@ def tokens(text: str) -> list[str]:
         text: Anything: code, prose, a query; lone surrogates and controls separate words.
     """
     if not text.isascii():
-        text = _IGNORABLE.sub("", unicodedata.normalize("NFKC", text))
+        text = unicodedata.normalize("NFKC", text).translate(_IGNORABLE)
     found: list[str] = []
     for run in _RUN.findall(text):
         found.extend(_of_ascii(run) if run.isascii() else _of_any(run))
@@ -77,7 +88,7 @@ def fold(word: str) -> str:
     if word.isascii():
         return word.lower()
     while True:
-        bare = _DIACRITICS.sub("", unicodedata.normalize("NFKD", word.casefold()))
+        bare = unicodedata.normalize("NFKD", word.casefold()).translate(_DIACRITICS)
         folded = unicodedata.normalize("NFKC", bare).translate(_WITHOUT_DECOMPOSITION)
         if folded == word:
             return folded
