@@ -6,7 +6,23 @@ from typing import Literal
 import msgspec
 
 from tokenbench.figures import Code, Refusal
+from tokenbench.transcripts.events import Announcement
 from tokenbench.transcripts.evidence import Outcome
+
+__all__ = [
+    "Announcement",
+    "CallRow",
+    "Costs",
+    "Equation",
+    "Ledger",
+    "Live",
+    "ModelRow",
+    "Remainder",
+    "Role",
+    "Tokens",
+    "ToolRow",
+    "withhold",
+]
 
 Role = Literal["main", "subagent", "sidecar"]
 
@@ -82,6 +98,10 @@ class ToolRow(msgspec.Struct, frozen=True):
     denied: int
     result_characters: int
     """Of the text that went to the model; denial texts are left out."""
+    images: int = 0
+    """Pictures in its results."""
+    image_tokens: int | None = 0
+    """Their tokens by pixels, an estimate; None where the size of one is unknown."""
 
 
 class Equation(msgspec.Struct, frozen=True):
@@ -157,7 +177,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     turns: int
     """Calls of the main loop."""
     session: str | None
-    announced: "Announcement | None"
+    announced: Announcement | None
     bad_lines: tuple[str, ...]
     """`line N: what is wrong`, the first ones."""
     counts: dict[str, int]
@@ -167,18 +187,6 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     def refused(self, code: Code) -> bool:
         """Whether this code is among the refusals."""
         return any(refusal.code == code for refusal in self.refusals)
-
-
-class Announcement(msgspec.Struct, frozen=True):
-    """What the agent says about itself at its start."""
-
-    version: str | None
-    model: str | None
-    tools: tuple[str, ...]
-    mcp_servers: tuple[tuple[str, str], ...]
-    """Name and status."""
-    folder: str | None
-    line: int
 
 
 class Live(msgspec.Struct, frozen=True):
@@ -195,3 +203,8 @@ class Live(msgspec.Struct, frozen=True):
     last_line: int = 0
     ended: bool = False
     """A result event has come."""
+
+
+def withhold(ledger: Ledger) -> Ledger:
+    """The ledger without its answer: what a counted run cost may be seen before grading, what it answered may not."""
+    return msgspec.structs.replace(ledger, answer=None, answer_withheld=True)

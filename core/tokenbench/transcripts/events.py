@@ -146,6 +146,7 @@ class Retry(msgspec.Struct, frozen=True):
     status: int | None
     """HTTP status; None where there was no reply."""
     error: str
+    row_id: str
 
 
 class Compaction(msgspec.Struct, frozen=True):
@@ -160,8 +161,9 @@ class AgentNotice(msgspec.Struct, frozen=True):
     line: int
     text: str
     error: str | None
-    """The agent's error code."""
-    status: int | None = None
+    """The agent's error code; None for a remark that reports no failure."""
+    row_id: str
+    parent: str | None
 
 
 class Superseded(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
+import msgspec
 from msgspec import UNSET, Raw
 
 from tokenbench.agents.claude import wire
@@ -101,12 +102,14 @@ class ClaudeReader:
             return []
         try:
             row = wire.decode(data, Row)
+        except msgspec.ValidationError:
+            return self._rejected(line, data, strict=True)
         except wire.Unreadable:
-            return self._rejected(line, data)
+            return self._rejected(line, data, strict=False)
         return list(self._events(line.number, data, row))
 
-    def _rejected(self, line: Line, data: bytes) -> list[Event]:
-        """Noise, damage, or a row that could be mended."""
+    def _rejected(self, line: Line, data: bytes, *, strict: bool) -> list[Event]:
+        """Noise, damage, or a row that could be mended; `strict` JSON only holds a field of another kind."""
         text = data.strip(b"\0 \t\r")
         found: list[Event] = []
         if not text:
@@ -130,7 +133,8 @@ class ClaudeReader:
             what = "the last line was cut off" if not line.complete else "a row that does not parse as JSON"
             return [Bad(line.number, what, kind, not line.complete)]
         row, problems = mended
-        found.append(Mended(line.number))
+        if not strict:
+            found.append(Mended(line.number))
         counters = [problem for problem in problems if problem.path.startswith("message.usage")]
         if row.type == "assistant":
             found.extend(Bad(line.number, f"{problem.path} is {problem.value}", "assistant") for problem in counters)
@@ -156,7 +160,7 @@ class ClaudeReader:
                 self._stream_rows += 1
                 yield from self._result(line, data)
             case "system":
-                yield from self._system(line, data, row)
+                yield from self._system(line, row_id, data, row)
             case _:
                 yield Other(line, kind)
         if row.session_id is None and row.session_id_of_log is not None and not self._announced:
@@ -172,11 +176,8 @@ class ClaudeReader:
         parent = _parent(row)
         if message.model == SYNTHETIC or row.is_api_error_message or row.is_api_error_of_log:
             text = "".join(block.text or "" for block in blocks)
-            yield AgentNotice(line, text, wire.optional(row.error, str))
+            yield AgentNotice(line, text, wire.optional(row.error, str), row_id, parent)
             return
-        superseded = wire.optional(row.supersedes, list[str])
-        if superseded:
-            yield Superseded(line, (), tuple(superseded))
         usage = usage_of(message.usage)
         if isinstance(usage, str):
             yield Bad(line, f"message.usage.{usage}", "assistant")
@@ -191,6 +192,9 @@ class ClaudeReader:
                 parent=parent,
                 request_id=row.request_id or row.request_id_of_log,
             )
+        superseded = wire.optional(row.supersedes, list[str])
+        if superseded:
+            yield Superseded(line, (), tuple(superseded))
         for block in blocks:
             match block.type:
                 case "text":
@@ -274,7 +278,7 @@ class ClaudeReader:
         message_id, model, begun = started
         yield CallSeen(line, message_id, row_id, model, grown(begun, delta), True, parent, raw=True)
 
-    def _system(self, line: int, data: bytes, row: Row) -> Iterator[Event]:
+    def _system(self, line: int, row_id: str, data: bytes, row: Row) -> Iterator[Event]:
         match row.subtype:
             case "init":
                 init, _ = wire.read(data, wire.Init)
@@ -294,7 +298,7 @@ class ClaudeReader:
             case "api_retry":
                 retry = wire.read(data, wire.RetryRow)[0] or wire.RetryRow()
                 error = wire.optional(retry.error, str)
-                yield Retry(line, retry.attempt, retry.error_status, error or "")
+                yield Retry(line, retry.attempt, retry.error_status, error or "", row_id)
             case "compact_boundary":
                 yield Compaction(line)
             case "permission_denied":

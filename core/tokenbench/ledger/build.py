@@ -1,0 +1,278 @@
+"""A transcript, fed line by line, becomes a ledger; while it grows, `live` says how far it has come."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tokenbench.agents.claude.stream import ClaudeReader
+from tokenbench.ledger import assemble
+from tokenbench.ledger.assemble import Material
+from tokenbench.ledger.calls import CallBook
+from tokenbench.ledger.model import Ledger, Live
+from tokenbench.ledger.outcome import AnswerTracker, Segment
+from tokenbench.ledger.process import Models
+from tokenbench.ledger.sums import ZERO, Sum
+from tokenbench.ledger.tools import ToolTable
+from tokenbench.transcripts.events import (
+    AgentNotice,
+    Announcement,
+    Bad,
+    CallSeen,
+    Compaction,
+    Ended,
+    Event,
+    Mended,
+    MessagePart,
+    Noise,
+    Other,
+    Reader,
+    Retry,
+    SubagentReport,
+    Superseded,
+    ToolResult,
+    ToolUse,
+    UserRow,
+)
+from tokenbench.transcripts.evidence import Record
+from tokenbench.transcripts.lines import Line
+
+SCRIPTED_PREFIX: Final = "msg_scripted_"
+"""Beginning of every message id that the scripted API serves."""
+
+
+class LedgerBuilder:
+    """Builds the ledger of one transcript. What it keeps grows with the calls, not with the text."""
+
+    def __init__(self, *, transcript: str, agent: str = "claude", reader: Reader | None = None) -> None:
+        """Begin.
+
+        Args:
+            transcript: Its name in the ledger.
+            agent: The agent CLI that wrote it.
+            reader: What turns its lines into events; by default claude's.
+        """
+        self._transcript = transcript
+        self._agent = agent
+        self._reader: Reader = reader if reader is not None else ClaudeReader()
+        self._book = CallBook()
+        self._tools = ToolTable()
+        self._answer = AnswerTracker()
+        self._segment: Segment | None = None
+        self._announced: Announcement | None = None
+        self._ended: dict[str, Ended] = {}
+        self._reports: dict[str, SubagentReport] = {}
+        self._bad: list[Bad] = []
+        self._rows: set[str] = set()
+        """Ids of the rows of both sides, so that a row that is repeated says nothing new."""
+        self._repeated = False
+        self._call_key: str | None = None
+        self._user_rows = 0
+        self._nudges: set[str] = set()
+        self._compacted = False
+        self._mended = False
+        self._inconsistent = False
+        self._scripted = False
+        self._seen = ZERO
+        self._contributed: dict[str, Sum] = {}
+        self._first: Sum | None = None
+        self._turns = 0
+        self._prompt = 0
+        self._doing = "starting"
+        self._last_line = 0
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            CallSeen: self._call,
+            MessagePart: self._part,
+            ToolUse: self._use,
+            ToolResult: self._result,
+            UserRow: self._user,
+            Announcement: self._announce,
+            Ended: self._end,
+            SubagentReport: self._report,
+            Retry: self._retry,
+            Compaction: self._compact,
+            AgentNotice: self._notice,
+            Superseded: self._supersede,
+            Bad: self._bad.append,
+            Mended: self._mend,
+            Noise: _nothing,
+            Other: _nothing,
+        }
+
+    def feed(self, line: Line) -> Sequence[Event]:
+        """Take one line in, and return the events it held."""
+        events = self._reader.feed(line)
+        self._last_line = line.number
+        self._repeated = False
+        self._call_key = None
+        for event in events:
+            self._handlers[type(event)](event)
+        return events
+
+    def live(self) -> Live:
+        """How far the run has come: lower bounds, never a ledger."""
+        return Live(
+            calls=len(self._contributed),
+            turns=self._turns,
+            seen=self._seen.tokens(),
+            prompt=self._prompt,
+            first_call=self._first.tokens() if self._first is not None else None,
+            doing=self._doing,
+            last_line=self._last_line,
+            ended=bool(self._ended),
+        )
+
+    @property
+    def own_log(self) -> bool:
+        """Whether this is the agent's own log of a session, which holds no result."""
+        return self._reader.own_log and not self._ended
+
+    @property
+    def ended(self) -> tuple[Ended, ...]:
+        """The result events so far."""
+        return tuple(self._ended.values())
+
+    def owned(self) -> frozenset[str]:
+        """Keys of all calls seen so far."""
+        return frozenset(self._contributed)
+
+    def finish(
+        self,
+        *,
+        record: Record | None = None,
+        earlier: Models | None = None,
+        owned_elsewhere: frozenset[str] = frozenset(),
+        notes: Sequence[str] = (),
+    ) -> Ledger:
+        """The ledger of what was fed; it can be asked for more than once.
+
+        Args:
+            record: How the run was closed; its outcome and refusals are the run's.
+            earlier: Totals by model of the transcript that this one resumed.
+            owned_elsewhere: Keys of calls that an earlier session file holds; a session file leaves them out.
+            notes: What the caller has to add.
+        """
+        return assemble.ledger(
+            Material(
+                transcript=self._transcript,
+                agent=self._agent,
+                calls=self._book.calls(),
+                abandoned=frozenset(self._book.abandoned),
+                tools=self._tools,
+                announced=self._announced,
+                ended=self.ended,
+                segment=self._segment or self._answer.peek(),
+                reports=tuple(self._reports.values()),
+                bad=tuple(self._bad),
+                user_rows=self._user_rows,
+                nudges=frozenset(self._nudges),
+                compacted=self._compacted,
+                mended=self._mended,
+                inconsistent=self._inconsistent,
+                scripted=self._scripted or bool(record is not None and record.scripted),
+                own_log=self.own_log,
+                last_line=self._last_line,
+                counts=dict(self._reader.counts),
+                record=record,
+                earlier=earlier,
+                owned_elsewhere=owned_elsewhere,
+                notes=tuple(notes),
+            )
+        )
+
+    def _call(self, event: CallSeen) -> None:
+        self._repeated = event.row_id in self._rows
+        self._rows.add(event.row_id)
+        self._call_key = event.message_id or event.row_id
+        self._inconsistent = self._inconsistent or not event.usage.consistent
+        call, new = self._book.add(event)
+        counters = call.counters if call.final else call.counters.with_output(0)
+        self._seen = self._seen - self._contributed.get(call.key, ZERO) + counters
+        self._contributed[call.key] = counters
+        self._scripted = self._scripted or call.message_id.startswith(SCRIPTED_PREFIX)
+        if call.parent is not None:
+            return
+        self._turns += new
+        self._prompt = counters.billed_input
+        if self._turns == 1:
+            self._first = counters
+        if new:
+            self._doing = "thinking"
+
+    def _part(self, event: MessagePart) -> None:
+        if self._repeated:
+            return
+        self._answer.part(event)
+        if event.parent is None:
+            self._doing = "answering" if event.kind == "text" else "thinking"
+
+    def _use(self, event: ToolUse) -> None:
+        self._tools.use(event)
+        self._book.use_tool(self._call_key, event.id, event.line, event.name)
+        if self._repeated:
+            return
+        self._answer.tool(event)
+        if event.parent is None:
+            self._doing = event.name
+
+    def _user(self, event: UserRow) -> None:
+        self._repeated = event.row_id in self._rows
+        self._rows.add(event.row_id)
+        if event.nudge is not None:
+            self._nudges.add(event.nudge)
+        if event.parent is None and not event.replay and not self._repeated:
+            self._user_rows += 1
+
+    def _result(self, event: ToolResult) -> None:
+        self._tools.result(event)
+        if self._repeated:
+            return
+        self._answer.result(event)
+        if event.parent is None:
+            self._book.main_result()
+            self._doing = "thinking"
+
+    def _announce(self, event: Announcement) -> None:
+        if self._announced is None:
+            self._announced = event
+
+    def _end(self, event: Ended) -> None:
+        if event.row_id in self._ended:
+            return
+        self._ended[event.row_id] = event
+        self._segment = self._answer.close(event.text)
+        self._tools.listed(event.denials)
+        if event.usage is not None:
+            self._inconsistent = self._inconsistent or not event.usage.consistent
+        self._doing = "done"
+
+    def _report(self, event: SubagentReport) -> None:
+        self._reports[event.tool_use_id] = event
+
+    def _retry(self, event: Retry) -> None:
+        if event.row_id in self._rows:
+            return
+        self._rows.add(event.row_id)
+        self._book.api_failed()
+        self._answer.retry()
+        self._doing = "retrying"
+
+    def _compact(self, event: Compaction) -> None:
+        del event
+        self._compacted = True
+
+    def _notice(self, event: AgentNotice) -> None:
+        if event.row_id not in self._rows:
+            self._rows.add(event.row_id)
+            self._answer.notice(event)
+
+    def _supersede(self, event: Superseded) -> None:
+        if not self._repeated:
+            self._answer.withdraw(event)
+
+    def _mend(self, event: Mended) -> None:
+        del event
+        self._mended = True
+
+
+def _nothing(event: Event) -> None:
+    """Counted by the reader; there is nothing else to do."""
+    del event
