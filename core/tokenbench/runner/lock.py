@@ -35,10 +35,15 @@ def read_owner(path: Path) -> Owner | None:
         return None
 
 
+def is_here(owner: Owner) -> bool:
+    """Whether the owner's process is one of this machine's."""
+    return owner.host == socket.gethostname()
+
+
 def living_owner(path: Path) -> Owner | None:
     """The runner that is at work here, as far as this machine can tell, without touching the lock."""
     owner = read_owner(path)
-    if owner is None or owner.host != socket.gethostname():
+    if owner is None or not is_here(owner):
         return owner
     return owner if processes.identity(owner.pid) == owner.identity else None
 

@@ -126,6 +126,10 @@ class Places:
                 ) from error
         return rooms
 
+    def access(self, slot: int) -> Path:
+        """The access file of `xq` for a slot's run."""
+        return self.folder / f"s{slot}" / "xq.json"
+
     @property
     def socket(self) -> Path:
         """A short path for the control socket, where that of `runs/` is too long."""

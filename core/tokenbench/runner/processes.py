@@ -110,8 +110,10 @@ def identity(pid: int) -> str | None:
         if sys.platform == "linux":
             boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
             stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-            # Field 22, counted behind the command's name, which may hold anything.
-            return f"{boot}/{stat.rpartition(')')[2].split()[19]}"
-        return f"{psutil.Process(pid).create_time():.2f}"
+            # Fields 3 and 22, counted behind the command's name, which may hold anything.
+            fields = stat.rpartition(")")[2].split()
+            return None if fields[0] in "ZX" else f"{boot}/{fields[19]}"
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else f"{process.create_time():.2f}"
     except (psutil.Error, OSError, IndexError):
         return None

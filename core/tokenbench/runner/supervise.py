@@ -152,6 +152,11 @@ class _Sink:
             os.close(self._handle)
         return self._hash.hexdigest()
 
+    def abandon(self) -> None:
+        """Close the file after something else has gone wrong already."""
+        with contextlib.suppress(OSError):
+            os.close(self._handle)
+
 
 class _Protocol(asyncio.SubprocessProtocol):
     """Hands bytes on as they come, and remembers what has closed."""
@@ -219,7 +224,11 @@ class Supervisor:
             RunsError: The transcript could not be written; the process has been ended.
         """
         output = _Sink(command.transcript)
-        errors = _Sink(command.stderr, STDERR_LIMIT)
+        try:
+            errors = _Sink(command.stderr, STDERR_LIMIT)
+        except RunsError:
+            output.abandon()
+            raise
         try:
             run = _Run(
                 clock=self._clock,
@@ -231,11 +240,18 @@ class Supervisor:
                 interrupt=interrupt,
             )
             end = await run.to_end(started, self._pids)
+        except BaseException as error:
+            errors.abandon()
+            output.abandon()
+            if isinstance(error, AgentError):
+                # Nothing was started, so there is nothing to keep.
+                command.transcript.unlink(missing_ok=True)
+            raise
         finally:
-            errors.close(durable=False)
-            digest = output.close(durable=True)
             if self._adopts:
                 processes.reap(self._pids)
+        errors.close(durable=False)
+        digest = output.close(durable=True)
         return Ending(
             pid=end.pid,
             ended_by=end.ended_by,
