@@ -1,0 +1,176 @@
+"""The runs that count, read from the files alone: each with its record and its ledger."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from tokenbench.errors import TokenbenchError
+from tokenbench.experiment.model import Cell, Loaded
+from tokenbench.experiment.plan import plan_cells
+from tokenbench.ledger.model import Ledger
+from tokenbench.ledger import read_ledger
+from tokenbench.transcripts.evidence import COUNTED, Record, Runs, read_record
+
+_CHUNK = 1 << 20
+
+
+class CountedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The run that stands for a cell."""
+
+    cell: Cell
+    record: Record
+    ledger: Ledger
+    sha256: str
+    """Of the transcript as it lies there now; the record holds what it was."""
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether the run was no instance of its arm."""
+        return self.record.outcome == "quarantined"
+
+    @property
+    def answer(self) -> str | None:
+        """The final answer; None where the run ended without one."""
+        return self.ledger.answer if self.record.outcome == "answered" else None
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that did not count."""
+
+    name: str
+    """`native__q01__r1__a1`."""
+    cell: Cell
+    record: Record | None
+    """None where the attempt was cut off before it could be recorded."""
+    ledger: Ledger
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """All that `runs/` holds of an experiment's cells."""
+
+    planned: tuple[Cell, ...]
+    runs: Mapping[Cell, CountedRun]
+    attempts: tuple[Attempt, ...]
+    broken: Mapping[Cell, str]
+    """Cells whose files are there in part, or cannot be read, and why."""
+    strangers: tuple[str, ...]
+    """Files of runs that no cell of the plan belongs to."""
+
+    @property
+    def missing(self) -> tuple[Cell, ...]:
+        """Planned cells without a run that counts, in the planned order."""
+        return tuple(cell for cell in self.planned if cell not in self.runs)
+
+
+class Ledgers:
+    """Ledgers and hashes of finished transcripts, kept in memory for as long as the files stay as they are."""
+
+    def __init__(self, read: Callable[..., Ledger] = read_ledger) -> None:
+        self._read = read
+        self._known: dict[Path, tuple[tuple[object, ...], Ledger, str]] = {}
+
+    def get(self, path: Path, record: Record | None) -> tuple[Ledger, str]:
+        """The ledger of a transcript and the sha256 of its bytes.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            TranscriptError: It cannot be read.
+        """
+        state = path.stat()
+        stamp = (state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino, record)
+        known = self._known.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1], known[2]
+        ledger, digest = self._read(path, record=record), _sha256(path)
+        self._known[path] = (stamp, ledger, digest)
+        return ledger, digest
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+LEDGERS = Ledgers()
+"""What a process has read, shared by all that ask."""
+
+
+def gather(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> Counted:
+    """Read the records and transcripts of an experiment. A file that cannot be read spoils its own cell only."""
+    runs = Runs(loaded.runs)
+    planned = plan_cells(loaded.config, loaded.questions)
+    found: dict[Cell, CountedRun] = {}
+    broken: dict[Cell, str] = {}
+    for cell in planned:
+        try:
+            run = _counted(runs, cell, ledgers)
+        except (TokenbenchError, OSError) as error:
+            broken[cell] = str(error)
+            continue
+        if isinstance(run, str):
+            broken[cell] = run
+        elif run is not None:
+            found[cell] = run
+    names = {cell.name for cell in planned}
+    strangers = sorted(
+        path.name for path in loaded.runs.glob("*__*__r*.json*") if path.name.split(".", 1)[0] not in names
+    )
+    return Counted(
+        planned=planned,
+        runs=found,
+        attempts=_attempts(runs, ledgers),
+        broken=broken,
+        strangers=tuple(strangers),
+    )
+
+
+def _counted(runs: Runs, cell: Cell, ledgers: Ledgers) -> CountedRun | str | None:
+    """The run, None where there is none, or what is wrong with its files."""
+    record = read_record(runs.record(cell))
+    transcript = runs.transcript(cell)
+    if record is None:
+        return f"{transcript.name} has no record beside it" if transcript.exists() else None
+    if not transcript.exists():
+        return f"{runs.record(cell).name} is there, its transcript is not"
+    if record.cell != cell.name:
+        return f"{runs.record(cell).name} is the record of {record.cell}"
+    if record.outcome not in COUNTED:
+        return f"{runs.record(cell).name} records an attempt ({record.outcome}), not a run that counts"
+    ledger, digest = ledgers.get(transcript, record)
+    return CountedRun(cell=cell, record=record, ledger=ledger, sha256=digest)
+
+
+def _attempts(runs: Runs, ledgers: Ledgers) -> tuple[Attempt, ...]:
+    found: list[Attempt] = []
+    for path in sorted(runs.attempts.glob("*.jsonl")):
+        try:
+            cell = Cell.parse(path.stem.rpartition("__")[0])
+            record = read_record(path.with_suffix(".json"))
+            ledger, _ = ledgers.get(path, record)
+        except (TokenbenchError, OSError, ValueError):
+            # It did not count and what it cost cannot be known; the runner's journal has its line.
+            continue
+        found.append(Attempt(name=path.stem, cell=cell, record=record, ledger=ledger))
+    return tuple(found)
+
+
+def judge_folder(runs: Runs, judge: str) -> Path:
+    """Where the transcripts of a model judge lie."""
+    return runs.folder / "judges" / judge
+
+
+def judge_ledgers(runs: Runs, judge: str, ledgers: Ledgers = LEDGERS) -> dict[str, Ledger]:
+    """What each process of a model judge cost, failed ones included, by `judges/<judge>/<item>__a1`."""
+    found: dict[str, Ledger] = {}
+    for path in sorted(judge_folder(runs, judge).glob("*__a*.jsonl")):
+        try:
+            found[f"judges/{judge}/{path.stem}"], _ = ledgers.get(path, None)
+        except (TokenbenchError, FileNotFoundError):
+            # It cannot be read, so it says nothing; that a verdict without transcript exists is seen by their numbers.
+            continue
+    return found
