@@ -1,0 +1,1 @@
+"""The Textual console: keyboard only, a projection of files that core reads."""

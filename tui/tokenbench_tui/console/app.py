@@ -1,0 +1,201 @@
+"""The application: follows the files, holds the latest view of them, and switches screens. No domain logic."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
+from textual.screen import Screen
+from textual.widgets import Input
+
+from tokenbench.clock import Clock, SystemClock
+from tokenbench.errors import TokenbenchError
+from tokenbench.runner import control
+from tokenbench.runner.rows import View
+from tokenbench_tui.console import keymap, terminal, theme
+from tokenbench_tui.console.bench import Bench, open_bench
+from tokenbench_tui.console.findings import Findings
+from tokenbench_tui.console.screens.base import PERIOD, ConsoleScreen
+from tokenbench_tui.console.screens.boxes import HelpBox, PaletteBox
+from tokenbench_tui.console.screens.grade.screen import GradeScreen
+from tokenbench_tui.console.screens.ledger.screen import LedgerScreen
+from tokenbench_tui.console.screens.matrix.screen import MatrixScreen
+from tokenbench_tui.console.screens.runs.screen import RunsScreen
+from tokenbench_tui.console.widgets.ink import Ink
+
+
+class TokenbenchApp(App[None], inherit_bindings=False):
+    """The console on one experiment."""
+
+    CSS = theme.CSS
+    ENABLE_COMMAND_PALETTE = False
+    ALLOW_SELECT = False
+    INLINE_PADDING = 0
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[object]]]] = {
+        "runs": RunsScreen,
+        "ledger": LedgerScreen,
+        "grade": GradeScreen,
+        "matrix": MatrixScreen,
+    }
+    DEFAULT_MODE = "runs"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *keymap.bindings("app"),
+        Binding("ctrl+c", "leave", show=False),
+    ]
+
+    def __init__(self, bench: Bench, clock: Clock, *, ascii_only: bool = False) -> None:
+        super().__init__()
+        self.bench = bench
+        self.clock = clock
+        self.view = View()
+        self.findings = Findings(self)
+        self.followed = False
+        """Whether the files were read at least once."""
+        self._gate = terminal.Gate(ascii_only=ascii_only)
+        self.animation_level = "none"
+        self.register_theme(theme.DARK)
+        self.register_theme(theme.LIGHT)
+        self.theme = theme.DARK.name
+
+    def get_line_filters(self) -> list[LineFilter]:
+        """Whatever is drawn passes the gate."""
+        return [self._gate, *super().get_line_filters()]
+
+    async def on_mount(self) -> None:
+        """Follow the files, and end cleanly when told to."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
+        self.run_worker(self._follow(), name="follow", exit_on_error=True)
+
+    async def _follow(self) -> None:
+        while True:
+            view = await asyncio.to_thread(self.bench.poll)
+            if view is not None:
+                self.view = view
+            self.findings.ask()
+            if not self.followed:
+                self.followed = True
+                if isinstance(self.screen, ConsoleScreen):
+                    self.screen.project()
+            await asyncio.sleep(PERIOD)
+
+    def command(self, command: control.Command, *, cell: str = "") -> None:
+        """Tell the runner to do something; what it says, or why it cannot be told, is shown."""
+
+        async def tell() -> None:
+            try:
+                await asyncio.to_thread(control.send, self.bench.runs, command, cell=cell)
+            except TokenbenchError as error:
+                self.say(f"{error.what}. {error.remedy}.", "bad")
+            else:
+                self.say(f"The runner was told: {command}{' ' + cell if cell else ''}", "good")
+
+        self.run_worker(tell(), name="command", exit_on_error=True)
+
+    def say(self, words: str, ink: Ink = "plain") -> None:
+        """Say something on the bottom line of the screen, for a few seconds."""
+        for screen in reversed(self.screen_stack):
+            if isinstance(screen, ConsoleScreen):
+                screen.say(words, ink)
+                return
+
+    def show_ledger(self, cell: str) -> None:
+        """Go to the ledger of a cell."""
+        self.switch_mode("ledger")
+        screen = self.screen
+        if isinstance(screen, LedgerScreen):
+            screen.look_at(cell)
+
+    def action_runs(self) -> None:
+        """Screen 1."""
+        self.switch_mode("runs")
+
+    def action_ledger(self) -> None:
+        """Screen 2."""
+        self.switch_mode("ledger")
+
+    def action_grade(self) -> None:
+        """Screen 3."""
+        self.switch_mode("grade")
+
+    def action_matrix(self) -> None:
+        """Screen 4."""
+        self.switch_mode("matrix")
+
+    def action_theme(self) -> None:
+        """Dark, light."""
+        self.theme = theme.LIGHT.name if self.theme == theme.DARK.name else theme.DARK.name
+
+    def _contexts(self) -> list[keymap.Context]:
+        here: list[keymap.Context] = [self.screen.CONTEXT] if isinstance(self.screen, ConsoleScreen) else []
+        return [*here, "list", "app"]
+
+    def action_help(self) -> None:
+        """The keys that work here."""
+        if isinstance(self.screen, ConsoleScreen):
+            self.push_screen(HelpBox(self._contexts()))
+
+    def action_palette(self) -> None:
+        """Every action by its name."""
+        if not isinstance(self.screen, ConsoleScreen):
+            return
+        here = self.screen.CONTEXT
+        order = [one for one in keymap.ACTIONS if one.context == here]
+        order += [one for one in keymap.ACTIONS if one.context not in (here, "modal")]
+
+        async def chosen(action: object) -> None:
+            if isinstance(action, keymap.Action):
+                await self.perform(action)
+
+        self.push_screen(PaletteBox(order), chosen)
+
+    async def perform(self, action: keymap.Action) -> None:
+        """Do what an action's key would do; one of another screen goes there first."""
+        if action.context == "app":
+            await self.run_action(action.id)
+            return
+        if action.context == "list":
+            if self.focused is not None and not isinstance(self.focused, Input):
+                await self.run_action(action.id, self.focused)
+            return
+        elsewhere = not isinstance(self.screen, ConsoleScreen) or action.context != self.screen.CONTEXT
+        if elsewhere:
+            await self.switch_mode(action.context)
+        if not (elsewhere and action.goes_there):
+            await self.run_action(action.id, self.screen)
+
+    def action_leave(self) -> None:
+        """Close the console; what runs goes on."""
+        self.exit()
+
+
+def farewell(view: View) -> str:
+    """What stands on the terminal after the console: that nothing was stopped, and how to come back."""
+    if view.phase.kind in ("none", "ended"):
+        return "`tokenbench-tui attach` opens the console again."
+    if view.phase.kind == "lost":
+        return "No runner is at work; `tokenbench-tui run` goes on where it stopped."
+    pid = f" (pid {view.runner_pid})" if view.runner_pid is not None else ""
+    return f"The runner{pid} goes on. `tokenbench-tui attach` opens the console again, `tokenbench-tui stop` ends it."
+
+
+def open_console(folder: Path) -> None:
+    """Open the console on the experiment in this folder; returns when it is closed.
+
+    Raises:
+        TokenbenchError: There is no experiment there, or it is not what it must be.
+    """
+    clock = SystemClock()
+    app = TokenbenchApp(open_bench(folder, clock), clock, ascii_only=terminal.wants_ascii(terminal.first_environment()))
+    app.run(mouse=False)
+    if app.return_code == 0:
+        print(farewell(app.view))
+    elif app.return_code:
+        os._exit(app.return_code)

@@ -1,0 +1,134 @@
+"""What all screens share: a projector, the bottom line, and the one line for a terminal that is too small."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import events
+from textual.binding import BindingType
+from textual.screen import ModalScreen, Screen
+from textual.timer import Timer
+from textual.widget import Widget
+
+from tokenbench.text import one_line
+from tokenbench_tui.console import keymap
+from tokenbench_tui.console.terminal import SMALLEST
+from tokenbench_tui.console.widgets.ink import Ink, line
+from tokenbench_tui.console.widgets.keyline import Hint, KeyLine
+from tokenbench_tui.console.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from tokenbench_tui.console.app import TokenbenchApp
+
+PERIOD = 0.25
+"""Seconds between two projections."""
+SAID = 4.0
+"""Seconds for which a message stands on the bottom line."""
+ALWAYS = frozenset({"leave"})
+"""Actions of a screen that nobody can see."""
+
+
+class TooSmall(Lines):
+    """The one line that stands where a layout does not fit."""
+
+    def say(self, columns: int, rows: int) -> None:
+        """Say what is needed, the shortest way that fits."""
+        needed = f"{SMALLEST[0]}x{SMALLEST[1]}"
+        texts = (f"this needs {needed}, the terminal has {columns}x{rows}; q quits", f"needs {needed}", needed)
+        self.show(line(next((text for text in texts if len(text) <= columns), texts[-1])))
+
+
+class Fitting(Screen[object]):
+    """A screen that gives way to one line where it does not fit."""
+
+    _focus_before: Widget | None = None
+
+    @property
+    def console(self) -> "TokenbenchApp":
+        """The application."""
+        from tokenbench_tui.console.app import TokenbenchApp
+
+        return cast(TokenbenchApp, self.app)
+
+    @property
+    def tiny(self) -> bool:
+        """Whether the terminal is too small for this screen."""
+        return self.has_class("-tiny")
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Show the layout, or say what it needs."""
+        columns, rows = event.size
+        tiny = columns < SMALLEST[0] or rows < SMALLEST[1]
+        self.query_one(TooSmall).say(columns, rows)
+        if tiny and not self.tiny:
+            self._focus_before = self.focused
+        self.set_class(tiny, "-tiny")
+        if not tiny and self._focus_before is not None:
+            self.set_focus(self._focus_before)
+            self._focus_before = None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing is done on a screen that cannot be read."""
+        del parameters
+        return not self.tiny or action in ALWAYS
+
+
+class ConsoleScreen(Fitting):
+    """One of the four screens. Its projector runs while it is the one that is shown."""
+
+    CONTEXT: ClassVar[keymap.Context]
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    _timer: Timer | None = None
+    _said_until: float = float("-inf")
+
+    def on_mount(self) -> None:
+        """Start the projector."""
+        self._timer = self.set_interval(PERIOD, self.project, name="projector")
+
+    def on_screen_suspend(self) -> None:
+        """Nobody looks."""
+        if self._timer is not None:
+            self._timer.pause()
+
+    def on_screen_resume(self) -> None:
+        """Show what has happened meanwhile, at once."""
+        if self._timer is not None:
+            self._timer.resume()
+        self.call_later(self.project)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lines are made for a width."""
+        del event
+        self.call_later(self.project)
+
+    def project(self) -> None:
+        """Drain what is new, and repaint what it changed."""
+        raise NotImplementedError
+
+    def hints(self) -> Sequence[Hint]:
+        """What to press now, the most useful first."""
+        raise NotImplementedError
+
+    def say_keys(self) -> None:
+        """Bring the bottom line up to date, unless something is being said there."""
+        if self.console.clock.monotonic() >= self._said_until:
+            self.query_one(KeyLine).press(self.hints(), self.CONTEXT)
+
+    def say(self, words: str, ink: Ink) -> None:
+        """Say something on the bottom line for a few seconds."""
+        self._said_until = self.console.clock.monotonic() + SAID
+        self.query_one(KeyLine).show(line((f" {one_line(words, 300)}", ink)))
+
+
+class Box(ModalScreen[object], Fitting):
+    """A box over a screen; Escape closes it with None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = keymap.bindings("modal")
+
+    def action_close(self) -> None:
+        """Close the box."""
+        self.dismiss(None)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A box can always be closed."""
+        return action == "close" or super().check_action(action, parameters)

@@ -1,0 +1,1 @@
+"""Screen 3: answers, judged blind."""

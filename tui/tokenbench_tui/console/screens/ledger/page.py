@@ -1,0 +1,263 @@
+"""A ledger as lines: what was refused first, then what has to be equal, then where the tokens went."""
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Final
+
+from tokenbench.figures import Refusal
+from tokenbench.ledger.model import CallRow, Equation, Ledger, Live, Tokens
+from tokenbench.text import one_line
+from tokenbench_tui.console import amounts
+from tokenbench_tui.console.codes import MONEY
+from tokenbench_tui.console.widgets.ink import Line, Page, Pages, Span, clip, fit, line, paragraph, spread
+
+COUNTERS: Final = ("input", "cache_write_5m", "cache_write_1h", "cache_read", "output")
+COUNTER_NAMES: Final = ("fresh", "write 5m", "write 1h", "read", "out")
+WITHHELD: Final = "withheld until the answers are judged and the mapping is opened"
+CITED: Final = 12
+"""Lines of evidence of one refusal that are shown."""
+
+
+def tokens_of(ledger: Ledger) -> str:
+    """Tokens of the run, or the least that was seen."""
+    shown, sign = (ledger.tokens, "") if ledger.tokens is not None else (ledger.lower_bound, "≥")
+    return f"{sign}{shown.billed_input:,} billed in, {sign}{shown.output:,} out"
+
+
+def title(ledger: Ledger, name: str, cells: int) -> Line:
+    """Which run this is, and whether its two totals are reconciled."""
+    who = ", ".join(one_line(part, 30) for part in (ledger.model, _version(ledger)) if part)
+    marks = line(*mark("TOKENS", ledger.token_reconciled), "  ", *mark("COST", ledger.cost_reconciled), " ")
+    return spread(line((f" {name}", "strong"), (f"   {who}", "quiet")), marks, cells)
+
+
+def _version(ledger: Ledger) -> str:
+    return f"{ledger.agent} {ledger.agent_version}" if ledger.agent_version else ledger.agent
+
+
+def mark(what: str, holds: bool | None) -> tuple[Span, ...]:
+    """A word and its sign: ok, REFUSED, or that nothing could be checked."""
+    if holds is None:
+        return ((f"{what} ", "quiet"), ("not checked", "warn"))
+    return ((f"{what} ", "quiet"), ("ok", "good")) if holds else ((f"{what} ", "quiet"), ("REFUSED", "loud"))
+
+
+def subtitle(ledger: Ledger) -> Line:
+    """Outcome and totals."""
+    cost = ledger.cost_usd.own
+    dollars = f", ${amounts.usd(cost)}" if cost is not None else ", cost unknown"
+    return line(f" {ledger.outcome.replace('_', ' ')}, {_calls(ledger)}, {tokens_of(ledger)}{dollars}")
+
+
+def _calls(ledger: Ledger) -> str:
+    abandoned = f" and {ledger.abandoned_calls} abandoned" if ledger.abandoned_calls else ""
+    return f"{ledger.calls} call{'' if ledger.calls == 1 else 's'}{abandoned}"
+
+
+def ledger_page(ledger: Ledger, cells: int) -> Page:
+    """The whole ledger for that many cells; calls and refusals can be chosen, so that the cursor reads line by line."""
+    pages = Pages()
+    for refusal in ledger.refusals:
+        if refusal.code not in MONEY:
+            _refusal(pages, refusal, cells)
+    if ledger.tokens is None:
+        seen = ledger.lower_bound
+        pages.add(
+            line((" seen all the same, at least", "quiet"), f"   {seen.billed_input:,} billed in, {seen.output:,} out")
+        )
+    _equations(pages, ledger.equations, cells)
+    for refusal in ledger.refusals:
+        if refusal.code in MONEY:
+            words = f"{refusal.reason}. {refusal.remedy}."
+            label = (f" dollars: {refusal.code}  ", "warn")
+            pages.add(*paragraph((label,), words, cells - 1, indent=3, ink="quiet"), key=refusal.code)
+    pages.add(call_heading(cells))
+    for row in ledger.call_rows:
+        pages.add(call_line(row, cells), key=row.message_id)
+    _remainder(pages, ledger, cells)
+    _models(pages, ledger)
+    _tools(pages, ledger)
+    _answer(pages, ledger, cells)
+    _stream(pages, ledger, cells)
+    return pages.done()
+
+
+def live_title(look_cell: str, live: Live) -> Line:
+    """Which run this is, and what it does now."""
+    return line(
+        (f" {look_cell}", "strong"), "   ", (f"▸ {one_line(live.doing, 40)}", "accent"), ("   under way", "quiet")
+    )
+
+
+def live_subtitle(live: Live) -> Line:
+    """What was seen so far."""
+    calls = f"{live.calls} call{'' if live.calls == 1 else 's'}"
+    return line(f" {calls}, ≥{live.seen.billed_input:,} billed in, prompt {live.prompt:,}", ("  lower bounds", "quiet"))
+
+
+def live_page(so_far: Ledger, cells: int) -> Page:
+    """A run under way: its calls and tools as they come; nothing is reconciled before its end."""
+    pages = Pages()
+    pages.add(line((" nothing is reconciled before the run has ended", "quiet")))
+    pages.add(call_heading(cells))
+    for row in so_far.call_rows:
+        pages.add(call_line(row, cells), key=row.message_id)
+    _tools(pages, so_far)
+    return pages.done()
+
+
+def _heading(pages: Pages, words: str) -> None:
+    pages.add(line((f" {words}", "quiet")))
+
+
+def _refusal(pages: Pages, refusal: Refusal, cells: int) -> None:
+    pages.add(
+        *paragraph(((f" REFUSED {refusal.code}  ", "loud"),), refusal.reason, cells - 1, indent=3), key=refusal.code
+    )
+    for evidence in refusal.evidence[:CITED]:
+        pages.add(*paragraph((("   ", "plain"),), evidence, cells - 1, indent=5, ink="quiet"))
+    if len(refusal.evidence) > CITED:
+        pages.add(line((f"     and {len(refusal.evidence) - CITED} more", "quiet")))
+    pages.add(*paragraph((("   mend  ", "key"),), refusal.remedy, cells - 1, indent=9))
+
+
+def _equations(pages: Pages, equations: Sequence[Equation], cells: int) -> None:
+    """The ones that fail stand first, with every counter that differs."""
+    ordered = sorted(equations, key=lambda one: one.holds is not False)
+    names = [f"{one_line(one.left_label, 40)} = {one_line(one.right_label, 40)}" for one in ordered]
+    left_cells = max((len(_side(one.left)) for one in ordered), default=0)
+    right_cells = max((len(_side(one.right)) for one in ordered), default=0)
+    sides = left_cells + right_cells + 3
+    widest = max(10, min(max((len(name) for name in names), default=0), cells - sides - 7))
+    for one, name in zip(ordered, names, strict=True):
+        word: Span = ("–", "quiet") if one.holds is None else (("ok", "good") if one.holds else ("NO", "loud"))
+        sign = "=" if one.holds is not False else "≠"
+        both = f"{_side(one.left):>{left_cells}} {sign} {_side(one.right):<{right_cells}}"
+        beside = bool(one.note) and widest + sides + 10 + len(one.note) <= cells
+        note: Span = (f"  {one_line(one.note)}", "quiet") if beside else ("", "plain")
+        pages.add(clip(line(f" {fit(name, widest)} {both} ", word, note), cells), key=f"equation {one.name}")
+        if one.holds is False and isinstance(one.left, Tokens) and isinstance(one.right, Tokens):
+            for label, left, right in _differing(one.left, one.right):
+                both = f"{left:>{left_cells},} ≠ {right:<{right_cells},}"
+                pages.add(line(f"   {fit(label, widest - 2)} {both} ", (f"{left - right:+,}", "bad")))
+        if one.note and not beside:
+            pages.add(*paragraph((("   ", "plain"),), one.note, cells - 1, indent=3, ink="quiet"))
+
+
+def _side(side: Tokens | Decimal | None) -> str:
+    if side is None:
+        return amounts.UNKNOWN
+    return f"{side.total:,}" if isinstance(side, Tokens) else f"${side:.6f}".rstrip("0").rstrip(".")
+
+
+def _differing(left: Tokens, right: Tokens) -> Iterable[tuple[str, int, int]]:
+    for counter, name in zip(COUNTERS, COUNTER_NAMES, strict=True):
+        a, b = int(getattr(left, counter)), int(getattr(right, counter))
+        if a != b:
+            yield name, a, b
+
+
+def call_heading(cells: int) -> Line:
+    """Titles of the columns of calls."""
+    del cells
+    columns = "".join(fit(name, size, "right") for name, size in _CALL_COLUMNS)
+    return line((f" {columns}  then", "quiet"))
+
+
+_CALL_COLUMNS: Final = (
+    ("call", 5),
+    ("prompt", 10),
+    ("fresh", 8),
+    ("write 5m", 9),
+    ("write 1h", 9),
+    ("read", 10),
+    ("out", 7),
+)
+
+
+def call_line(row: CallRow, cells: int) -> Line:
+    """One call: its prompt, how that was billed, and what came of it."""
+    tokens = row.tokens
+    out = f"≥{tokens.output:,}" if row.output_is_partial else f"{tokens.output:,}"
+    values = (
+        str(row.number),
+        f"{tokens.billed_input:,}",
+        f"{tokens.input:,}",
+        f"{tokens.cache_write_5m:,}",
+        f"{tokens.cache_write_1h:,}",
+        f"{tokens.cache_read:,}",
+        out,
+    )
+    columns = "".join(fit(value, size, "right") for value, (_, size) in zip(values, _CALL_COLUMNS, strict=True))
+    then = ", ".join(one_line(name, 40) for name in row.then) or "answer"
+    whose: Span = ("  in a subagent", "quiet") if row.parent is not None else ("", "plain")
+    return clip(line(f" {columns}  {then}", whose), cells)
+
+
+def _remainder(pages: Pages, ledger: Ledger, cells: int) -> None:
+    if not ledger.remainder:
+        return
+    _heading(pages, "billed, but not streamed by the main loop")
+    for one in ledger.remainder:
+        what = f"   {fit(one_line(one.what, 24), 16)}{fit(one_line(one.model, 40), 28)}"
+        pages.add(clip(line(f"{what}{one.tokens.billed_input:>10,} in {one.tokens.output:>8,} out"), cells))
+
+
+def _models(pages: Pages, ledger: Ledger) -> None:
+    if len(ledger.models) < 2:
+        return
+    _heading(pages, "models of the process")
+    for name, row in ledger.models.items():
+        role = "reported apart, charged to no arm" if row.role == "sidecar" else row.role
+        cost = f"${amounts.usd(row.cost_usd)}" if row.cost_usd is not None else amounts.UNKNOWN
+        shown = (
+            f"   {fit(one_line(name, 40), 28)}{row.tokens.billed_input:>10,} in {row.tokens.output:>8,} out  {cost:>8}"
+        )
+        pages.add(line(shown, (f"  {role}", "quiet")))
+
+
+def _tools(pages: Pages, ledger: Ledger) -> None:
+    if not ledger.tools:
+        return
+    pages.add(
+        line(
+            (fit(" tool", 22) + fit("uses", 6, "right") + fit("errors", 8, "right"), "quiet"),
+            (fit("denied", 8, "right") + fit("characters given back", 24, "right"), "quiet"),
+        )
+    )
+    for tool in ledger.tools:
+        denied: Span = (fit(str(tool.denied), 8, "right"), "warn" if tool.denied else "plain")
+        errors: Span = (fit(str(tool.errors), 8, "right"), "warn" if tool.errors else "plain")
+        pages.add(
+            line(
+                fit(f"   {one_line(tool.name, 40)}", 22),
+                fit(str(tool.uses), 6, "right"),
+                errors,
+                denied,
+                fit(f"{tool.result_characters:,}", 24, "right"),
+            )
+        )
+
+
+def _answer(pages: Pages, ledger: Ledger, cells: int) -> None:
+    label: Line = ((" answer   ", "accent"),)
+    if ledger.answer_withheld:
+        pages.add(*paragraph(label, WITHHELD, cells - 1, indent=3, ink="quiet"))
+    elif ledger.answer is None:
+        pages.add(line(*label, ("none", "quiet")))
+    else:
+        pages.add(line(*label))
+        pages.add(*paragraph((), ledger.answer, cells - 1, indent=3))
+
+
+def _stream(pages: Pages, ledger: Ledger, cells: int) -> None:
+    if ledger.announced is not None:
+        tools = ", ".join(one_line(name, 30) for name in ledger.announced.tools) or "no tools"
+        pages.add(*paragraph(((" announced  ", "accent"),), tools, cells - 1, indent=3, ink="quiet"))
+    if ledger.notes:
+        notes = ", ".join(ledger.notes)
+        pages.add(*paragraph(((" notes  ", "accent"),), notes, cells - 1, indent=3, ink="quiet"))
+    for bad in ledger.bad_lines:
+        pages.add(*paragraph(((" bad line  ", "bad"),), bad, cells - 1, indent=3))
+    counts = ", ".join(f"{one_line(kind, 30)} {count}" for kind, count in sorted(ledger.counts.items()))
+    pages.add(*paragraph(((" events  ", "accent"),), counts, cells - 1, indent=3, ink="quiet"))

@@ -1,0 +1,1 @@
+"""Screen 4: tokens per correct answer, or why there are none."""

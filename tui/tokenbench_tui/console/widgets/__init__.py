@@ -1,0 +1,1 @@
+"""Widgets drawn with the line API: they repaint the lines that changed and no others."""
