@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,6 @@ class Stage:
     folder: Path
     api: ScriptedApi
     log: Path
-    attempts: dict[RunKey, int] = field(default_factory=dict)
 
     @property
     def corpus(self) -> Path:
@@ -79,12 +78,14 @@ class Stage:
         allowed: Sequence[str] = NATIVE,
         disallowed: Sequence[str] = ("WebSearch", "WebFetch", "Task"),
         environment: Mapping[str, str] | None = None,
+        prompt: str = "Where is the block size defined?",
     ) -> AgentRun:
         url = self.api.open_run(key, tools=tuple(tools), folder=self.corpus)
         process = await asyncio.create_subprocess_exec(
             str(CLI),
             *("-p", "--output-format", "stream-json", "--verbose", "--model", MODEL),
-            *("--tools", ",".join(tools), "--allowedTools", ",".join(allowed)),
+            *("--tools", ",".join(tools)),
+            *(("--allowedTools", ",".join(allowed)) if allowed else ()),
             *("--disallowedTools", ",".join(disallowed)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -105,7 +106,7 @@ class Stage:
             },
         )
         try:
-            output, _ = await process.communicate(b"Where is the block size defined?")
+            output, _ = await process.communicate(prompt.encode())
         finally:
             if process.returncode is None:
                 process.kill()
@@ -139,7 +140,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Prepare]:
         await api.stop()
 
 
-GREP_AND_READ: Mapping[str, object] = {
+GREP_AND_READ: Mapping[str, Any] = {
     "question": "q1",
     "steps": [
         {
@@ -294,6 +295,32 @@ async def test_a_fault_can_be_kept_to_the_first_attempt(stage: Prepare) -> None:
     assert spoilt.exit_code == 1
     assert spoilt.result["is_error"]
     assert whole.result["result"] == "done"
+
+
+async def test_a_judge_without_tools_ends_with_its_verdict(stage: Prepare) -> None:
+    rules = [{"regex": r"\b256\b", "verdict": "correct"}]
+    show = await stage([{"kind": "judge", "question": "q1", "rules": rules, "otherwise": "wrong"}])
+    prompt = "The truth is 256.\n<answer>\nIt is {}.\n</answer>\nEnd with a verdict."
+    key = RunKey("judge", "model", "q1")
+    right = await show.run(key, tools=(), allowed=(), prompt=prompt.format(256))
+    wrong = await show.run(key, tools=(), allowed=(), prompt=prompt.format(128))
+
+    assert json.loads(right.result["result"].splitlines()[-1]) == {"verdict": "correct"}
+    assert json.loads(wrong.result["result"].splitlines()[-1]) == {"verdict": "wrong"}
+    assert right.usage + wrong.usage == billed(show.served())
+
+
+async def test_a_reply_that_breaks_off_is_asked_for_again_and_the_script_goes_on(stage: Prepare) -> None:
+    steps = [
+        {**GREP_AND_READ["steps"][0], "faults": [{"fault": "broken", "after": "start"}]},
+        GREP_AND_READ["steps"][1],
+    ]
+    show = await stage([{**GREP_AND_READ, "steps": steps}])
+    run = await show.run(RunKey("cell", "native", "q1"))
+
+    assert run.result["result"] == "BLOCK_SIZE is 256 (src/blocks.py:3)."
+    assert [call.step for call in show.served() if call.completed] == [0, 1, 2]
+    assert [call.fault for call in show.served() if not call.completed] == ["broken"]
 
 
 async def test_without_a_script_each_tool_is_called_once_and_the_answer_says_rehearsal(stage: Prepare) -> None:

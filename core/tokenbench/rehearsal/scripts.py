@@ -14,6 +14,8 @@ from typing import Annotated, Final, Literal, cast
 import msgspec
 
 from tokenbench.errors import RehearsalError
+from tokenbench.experiment.model import Loaded
+from tokenbench.text import one_line
 
 Verdict = Literal["correct", "wrong", "abstained"]
 FaultKind = Literal["400", "401", "403", "429", "500", "503", "529", "hang", "broken"]
@@ -206,6 +208,31 @@ def load_scripts(path: Path) -> ScriptBook:
                 _judge_once(script, judges)
                 judges.append(script)
     return ScriptBook(tuple(cells), tuple(warmups), tuple(judges))
+
+
+def strangers(book: ScriptBook, loaded: Loaded) -> tuple[str, ...]:
+    """Sentences on scripts that can never play, because the experiment has no such question, arm or repeat.
+
+    Args:
+        book: The scripts.
+        loaded: The experiment that is to be rehearsed.
+    """
+    questions = {question.id for question in loaded.questions}
+    repeats = loaded.config.experiment.repeats
+    found: list[str] = []
+    for script in (*book.cells, *book.judges):
+        if script.question not in questions:
+            found.append(f"{script.where}: the experiment has no question `{one_line(script.question, 60)}`")
+    for script in (*book.cells, *book.warmups):
+        found += [
+            f"{script.where}: the experiment has no arm `{one_line(arm, 60)}`"
+            for arm in ((script.arm,) if isinstance(script.arm, str) else script.arm)
+            if arm not in loaded.config.arms
+        ]
+    for script in book.cells:
+        if script.repeat is not None and not 1 <= script.repeat <= repeats:
+            found.append(f"{script.where}: there is no repeat {script.repeat}; the experiment has {repeats}")
+    return tuple(found)
 
 
 def placeholders(value: object) -> Iterator[str]:

@@ -12,7 +12,7 @@ from tokenbench.experiment.model import Loaded
 from tokenbench.experiment.plan import plan_cells
 from tokenbench.rehearsal import demo
 from tokenbench.rehearsal.playing import judge_text
-from tokenbench.rehearsal.scripts import ScriptBook, load_scripts, placeholders
+from tokenbench.rehearsal.scripts import ScriptBook, load_scripts, placeholders, strangers
 
 ARCHIVE = Path(__file__).parents[2] / "data" / "demo" / "click-8.1.8.tar.gz"
 
@@ -43,6 +43,29 @@ def test_every_cell_has_a_script_and_every_script_a_cell(loaded: Loaded, book: S
     assert used == {script.where for script in book.cells}
     for cell in plan_cells(loaded.config, loaded.questions):
         assert book.cell(cell.arm, cell.question, cell.repeat), cell.name
+
+
+def test_no_script_is_a_stranger(loaded: Loaded, book: ScriptBook) -> None:
+    assert strangers(book, loaded) == ()
+
+
+def test_scripts_that_can_never_play_are_told(loaded: Loaded, tmp_path: Path) -> None:
+    path = tmp_path / "scripts.jsonl"
+    path.write_text(
+        '{"question": "d01", "answer": "a"}\n'
+        '{"question": "d01_exit_status", "arm": ["nativ", "hybrid"], "answer": "a"}\n'
+        '{"question": "d01_exit_status", "repeat": 3, "answer": "a"}\n'
+        '{"kind": "warmup", "arm": "bare", "answer": "a"}\n'
+        '{"kind": "judge", "question": "d02", "rules": []}\n'
+    )
+    told = strangers(load_scripts(path), loaded)
+    assert [re.sub(r".*jsonl:", "", sentence) for sentence in told] == [
+        "1: the experiment has no question `d01`",
+        "5: the experiment has no question `d02`",
+        "2: the experiment has no arm `nativ`",
+        "4: the experiment has no arm `bare`",
+        "3: there is no repeat 3; the experiment has 2",
+    ]
 
 
 def test_a_script_calls_the_tools_of_its_arm(loaded: Loaded, book: ScriptBook) -> None:
