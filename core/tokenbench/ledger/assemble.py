@@ -25,8 +25,6 @@ MOST_BAD_LINES: Final = 20
 MOST_EVIDENCE: Final = 5
 SIDE_TOOLS: Final = ("WebSearch", "WebFetch")
 """Tools that call a model on their own."""
-_HARMLESS_TAILS: Final = frozenset({"system", "user", "nul"})
-"""Cut-off last lines that hold no tokens, once a result has come."""
 _LIMITS: Final = frozenset({"time_limit", "max_turns", "max_budget"})
 
 
@@ -47,6 +45,11 @@ class Material:
     user_rows: int
     nudges: frozenset[str]
     compacted: bool
+    fallbacks: tuple[str, ...]
+    open_tasks: int
+    """Tasks in the background that had not ended."""
+    last_wake: int
+    """Line of the last sign that a turn begins."""
     mended: bool
     inconsistent: bool
     scripted: bool
@@ -128,13 +131,32 @@ def _of_stream(material: Material) -> tuple[Verdict, Outcome]:
                 subagent_calls=tuple(split(subagents, collided)),
                 reports=material.reports,
                 announced=material.announced.model if material.announced is not None else None,
+                fallbacks=material.fallbacks,
                 compacted=material.compacted,
-                side_tools=material.tools.used(*SIDE_TOOLS),
+                side_tool=material.tools.used(*SIDE_TOOLS),
+                fetched=material.tools.used("WebFetch"),
+                searches=sum(event.usage.web_searches for event in material.ended if event.usage is not None),
             ),
             earlier=material.earlier,
         )
     )
+    unfinished = _unfinished(material)
+    if unfinished:
+        _withdraw(outcome)
+        outcome.refusals.insert(0, refuse(Code.NO_RESULT, f"last line: {material.last_line}", reason=unfinished))
+        return Verdict("no_result", None, ()), outcome
     return judge(material.ended, material.segment, broken=outcome.last_reply_missing), outcome
+
+
+def _unfinished(material: Material) -> str | None:
+    """Why the last result event of the transcript cannot be the last of the run; None where it can."""
+    last = max(event.line for event in material.ended)
+    if material.last_wake > last:
+        return "A turn began after the last result event, and its own result is missing"
+    stopped = material.record is not None and material.record.ended_by == "after_result"
+    if material.open_tasks and not stopped:
+        return "A task in the background had not ended with the transcript, so that another result is missing"
+    return None
 
 
 def _without_result(material: Material) -> Outcome:
@@ -204,20 +226,14 @@ def _of_log(material: Material) -> tuple[Verdict, Outcome]:
 
 def _damages(material: Material) -> tuple[Refusal, ...]:
     """TRANSCRIPT-DAMAGED, where a line that counts could not be read."""
-    counting = [bad for bad in material.bad if not _harmless(bad, ended=bool(material.ended))]
+    # Without a result NO-RESULT says all that there is to say of a line that was cut off.
+    counting = [bad for bad in material.bad if material.ended or not bad.tail or bad.kind == "nul"]
     if not counting:
         return ()
     lines = [f"line {bad.line}: {one_line(bad.what, 200)}" for bad in counting[:MOST_EVIDENCE]]
     if len(counting) > MOST_EVIDENCE:
         lines.append(f"and {len(counting) - MOST_EVIDENCE} more")
     return (refuse(Code.TRANSCRIPT_DAMAGED, *lines),)
-
-
-def _harmless(bad: Bad, *, ended: bool) -> bool:
-    """A tail that was cut off: before a result NO-RESULT says it all, after one only some rows hold no tokens."""
-    if not bad.tail:
-        return False
-    return bad.kind in _HARMLESS_TAILS if ended else bad.kind != "nul"
 
 
 def _withdraw(outcome: Outcome) -> None:

@@ -15,6 +15,7 @@ from tokenbench.ledger.tools import ToolTable
 from tokenbench.transcripts.events import (
     AgentNotice,
     Announcement,
+    Background,
     Bad,
     CallSeen,
     Compaction,
@@ -22,6 +23,7 @@ from tokenbench.transcripts.events import (
     Event,
     Mended,
     MessagePart,
+    ModelChange,
     Noise,
     Other,
     Reader,
@@ -68,6 +70,11 @@ class LedgerBuilder:
         self._user_rows = 0
         self._nudges: set[str] = set()
         self._compacted = False
+        self._fallbacks: dict[str, None] = {}
+        self._tasks: dict[str, bool] = {}
+        """Tasks in the background by id, and whether they go on."""
+        self._last_wake = 0
+        """Line of the last sign that another turn begins."""
         self._mended = False
         self._inconsistent = False
         self._scripted = False
@@ -89,6 +96,8 @@ class LedgerBuilder:
             SubagentReport: self._report,
             Retry: self._retry,
             Compaction: self._compact,
+            Background: self._background,
+            ModelChange: self._change_model,
             AgentNotice: self._notice,
             Superseded: self._supersede,
             Bad: self._bad.append,
@@ -165,6 +174,9 @@ class LedgerBuilder:
                 user_rows=self._user_rows,
                 nudges=frozenset(self._nudges),
                 compacted=self._compacted,
+                fallbacks=tuple(self._fallbacks),
+                open_tasks=sum(self._tasks.values()),
+                last_wake=self._last_wake,
                 mended=self._mended,
                 inconsistent=self._inconsistent,
                 scripted=self._scripted or bool(record is not None and record.scripted),
@@ -233,6 +245,7 @@ class LedgerBuilder:
     def _announce(self, event: Announcement) -> None:
         if self._announced is None:
             self._announced = event
+        self._last_wake = event.line
 
     def _end(self, event: Ended) -> None:
         if event.row_id in self._ended:
@@ -258,6 +271,17 @@ class LedgerBuilder:
     def _compact(self, event: Compaction) -> None:
         del event
         self._compacted = True
+
+    def _background(self, event: Background) -> None:
+        if event.state == "running":
+            self._tasks.setdefault(event.task_id, True)
+        else:
+            self._tasks[event.task_id] = False
+            if event.state == "ended":
+                self._last_wake = event.line
+
+    def _change_model(self, event: ModelChange) -> None:
+        self._fallbacks.setdefault(event.model)
 
     def _notice(self, event: AgentNotice) -> None:
         if event.row_id not in self._rows:

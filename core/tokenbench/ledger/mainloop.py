@@ -63,6 +63,8 @@ def hypotheses(evidence: MainEvidence) -> Iterator[Hypothesis]:
         yield from _equal(evidence, book.split(evidence.calls, repeated), tuple(repeated))
     for dropped in _abandonments(evidence):
         kept = tuple(call for call in calls if call.key not in dropped)
+        if not all(call.usage.consistent for call in kept):
+            continue
         short = _left_out(kept, evidence.reported)
         if short:
             yield Hypothesis(

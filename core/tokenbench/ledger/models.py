@@ -29,9 +29,15 @@ class Surroundings:
     subagent_calls: tuple[Call, ...]
     reports: tuple[SubagentReport, ...]
     announced: str | None
+    fallbacks: tuple[str, ...]
+    """Models that the agent said it went on with."""
     compacted: bool
-    side_tools: bool
-    """A tool was used that calls the model on its own: web search, web fetch."""
+    side_tool: bool
+    """A tool was used that may call a model on its own: web search, web fetch."""
+    fetched: bool
+    """It was web fetch."""
+    searches: int
+    """Web searches that the API made within calls of the main loop; further ones were calls of their own."""
 
 
 @dataclass(slots=True)
@@ -99,6 +105,7 @@ def fit(hypothesis: Hypothesis, reported_output: int, account: Account, around: 
     known = account.models.keys()
     found = Fit({}, hypothesis.taken_in.with_output(reported_output), account)
     announced = names.find(around.announced, known) if around.announced else None
+    own = {announced, *(names.find(name, known) for name in around.fallbacks)}
     main = _by_name(hypothesis.calls, known, announced, found.notes)
     subagents = _by_name(around.subagent_calls, known, None, found.notes)
     sums = {name: total(call.counters.with_output(0) for call in calls) for name, calls in main.items()}
@@ -107,13 +114,19 @@ def fit(hypothesis: Hypothesis, reported_output: int, account: Account, around: 
     for name in sorted({*known, *sums, *subagents}):
         entry = account.models.get(name)
         role: Role = "sidecar"
-        if name in sums or name == announced:
+        if name in sums or name in own:
             role = "main"
         elif name in subagents:
             role = "subagent"
         side = ModelSide(role, entry.sum if entry else ZERO, sums.get(name, ZERO), subagents.get(name, []))
         found.sides[name] = side
-        _explain(side, account, around, searched=bool(entry and entry.searches))
+        _explain(side, account, around, searched=entry is not None and entry.searches > around.searches)
+    if known and not sums and around.announced is None:
+        found.problem = "neither a call nor an announcement says which model is the run's own"
+        return found
+    if account.problem:
+        found.problem = account.problem
+        return found
     problems = [f"{name}: {side.problem}" for name, side in found.sides.items() if side.problem]
     if problems:
         found.problem = "; ".join(problems)
@@ -156,6 +169,9 @@ def _explain(side: ModelSide, account: Account, around: Surroundings, *, searche
     if min(rest.inside) < 0:
         side.problem = _LESS
         return
+    if min(rest.write_5m, rest.write_1h) < 0:
+        side.problem = "the lifetimes of its cache writes differ"
+        return
     side.rest = rest
     unstreamed = _unstreamed(rest, around.reports)
     if unstreamed is not None:
@@ -165,7 +181,7 @@ def _explain(side: ModelSide, account: Account, around: Surroundings, *, searche
         side.cause, side.rest = "sidecar", side.reported
     elif side.role == "main" and account.certain and around.compacted:
         side.cause = "compaction"
-    elif side.role == "main" and account.certain and (around.side_tools or searched):
+    elif side.role == "main" and account.certain and (around.fetched or searched):
         side.cause = "side call"
     else:
         side.problem = _MORE
@@ -252,6 +268,7 @@ def equations(found: Fit) -> tuple[Equation, ...]:
         fits = not side.problem and not found.problem
         seen = side.main + side.subagents + (side.rest if side.cause else ZERO)
         left = side.sum if fits else seen.with_output(seen.output + side.placeholders)
+        right = left if fits else side.reported
         note = side.problem or (f"{side.cause}: {side.rest.billed_input} tokens of input" if side.cause else "")
         if not note and found.problem.startswith(("output", f"{name}:")):
             note = found.problem
@@ -261,7 +278,7 @@ def equations(found: Fit) -> tuple[Equation, ...]:
                 left_label="calls and named remainders",
                 right_label="modelUsage",
                 left=left.tokens(),
-                right=side.reported.tokens(),
+                right=right.tokens(),
                 holds=not side.problem and not (found.problem and side.role != "sidecar"),
                 note=note,
             )

@@ -48,12 +48,14 @@ class AnswerTracker:
     _open_tools: set[str] = field(default_factory=set[str])
     _structured: set[str] = field(default_factory=set[str])
     _notice: AgentNotice | None = None
+    _claimed: bool = False
+    """A result event has printed the text."""
 
     def part(self, event: MessagePart) -> None:
         """A piece of a message."""
         if event.parent is not None or event.kind != "text":
             return
-        if event.message_id != self._message:
+        if event.message_id != self._message or self._claimed:
             self._start(event.message_id)
         self._parts.append(event.text)
         self._notice = None
@@ -98,20 +100,24 @@ class AnswerTracker:
     def close(self, printed: str | None) -> Segment:
         """The segment that a result event ends.
 
-        Two result events can follow the last message one upon the other; a text is the answer to the one that prints
-        it, and no later one's.
+        Two result events can follow the last message one upon the other. A text that one of them printed is the next
+        one's answer only if that prints it as well.
 
         Args:
             printed: The text of the result event.
         """
         segment = self.peek()
-        if (printed or "").strip() in (segment.text or ""):
-            self._start(None)
+        wanted = (printed or "").strip()
+        holds = wanted in (segment.text or "")
+        if self._claimed and not (wanted and holds):
+            segment = Segment(None, segment.notice)
+        self._claimed = self._claimed or holds
         self._notice = None
         return segment
 
     def _start(self, message_id: str | None) -> None:
         self._message = message_id
+        self._claimed = False
         self._parts.clear()
         self._open_tools.clear()
 

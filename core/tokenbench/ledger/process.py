@@ -37,8 +37,8 @@ class Account:
     """An earlier session was taken out."""
     certain: bool
     """Nothing of an earlier session can be left in it."""
-    how: str
-    """What it was read from."""
+    problem: str = ""
+    """Why it cannot be used; empty where it can."""
 
 
 def merged(models: Iterable[ModelUsage]) -> Models:
@@ -77,7 +77,8 @@ def accounts(ended: Sequence[Ended], earlier: Models | None) -> list[Account]:
     """The readings of the process's totals, the most trusted first; empty where the CLI reports none.
 
     `modelUsage` runs on from result to result, and in newer versions from session to resumed session; then
-    `model_usage_since_last_result`, added up over the results, is what this process used.
+    `model_usage_since_last_result`, added up over the results, is what this process used. What it leaves out must be
+    whole calls; else neither is believed.
 
     Args:
         ended: The result events.
@@ -91,15 +92,16 @@ def accounts(ended: Sequence[Ended], earlier: Models | None) -> list[Account]:
     if any(event.models_since_last is not None for event in ended):
         since = merged(entry for event in ended for entry in event.models_since_last or ())
         carried = _less(whole, since)
-        if carried is not None:
-            return [Account(since if carried else whole, bool(carried), True, "model_usage_since_last_result")]
+        if carried is not None and all(left.sum.billed_input and left.sum.output for left in carried.values()):
+            return [Account(since if carried else whole, bool(carried), True)]
+        return [Account(whole, False, False, "model_usage_since_last_result does not fit modelUsage")]
     if earlier is not None:
         own = _less(whole, earlier)
         if own is not None:
-            found.append(Account(own, True, True, "modelUsage less that of the resumed transcript"))
+            found.append(Account(own, True, True))
     # Versions that name the basis of a cost carry totals over and say so; where they do not say so, nothing is certain.
     certain = all(entry.cost_basis is None for entry in last)
-    found.append(Account(whole, False, certain, "modelUsage"))
+    found.append(Account(whole, False, certain))
     return found
 
 

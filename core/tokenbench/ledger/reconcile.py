@@ -96,7 +96,7 @@ def _alone(hypothesis: Hypothesis, evidence: Evidence) -> bool:
     """Whether nothing but the main loop can have been billed, so that it stands without totals by model."""
     around = evidence.around
     return hypothesis.equal and not (
-        around.subagent_calls or around.reports or around.compacted or around.side_tools or evidence.empty_replies
+        around.subagent_calls or around.reports or around.compacted or around.side_tool or evidence.empty_replies
     )
 
 
@@ -222,10 +222,12 @@ def _main_equation(calls: Sequence[Call], reported: Sum, hypothesis: Hypothesis 
         if hypothesis.abandoned:
             remarks.append(f"{len(hypothesis.abandoned)} abandoned")
     if partial:
-        remarks.append("output is streamed as a placeholder and taken from the right side")
         finished = sum(call.usage.output for call in calls if call.final)
         if hypothesis is not None and not hypothesis.short:
             seen = seen.with_output(max(reported.output, finished))
+            remarks.append("output is streamed as a placeholder and taken from the right side")
+        else:
+            remarks.append("output is streamed as a placeholder")
     holds = hypothesis is not None and hypothesis.equal
     return Equation(
         name="main loop",

@@ -99,8 +99,8 @@ def of_usage(usage: Usage) -> Sum:
 
 
 def of_model(usage: Usage) -> Sum:
-    """The counters of a `modelUsage` entry, which older versions print without a split."""
-    if usage.cache_write_5m is None and usage.cache_write_1h is None:
+    """The counters of a `modelUsage` entry; older versions print no split, and one that does not add up is none."""
+    if (usage.cache_write_5m is None and usage.cache_write_1h is None) or not usage.consistent:
         return Sum(usage.input, 0, 0, usage.cache_write, usage.cache_read, usage.output)
     return of_usage(usage)
 

@@ -155,6 +155,22 @@ class Compaction(msgspec.Struct, frozen=True):
     line: int
 
 
+class Background(msgspec.Struct, frozen=True):
+    """A task in the background began or ended; one that ends by itself wakes the agent for another turn."""
+
+    line: int
+    task_id: str
+    state: Literal["running", "ended", "stopped"]
+    """`stopped`: by the agent, which goes on to end itself."""
+
+
+class ModelChange(msgspec.Struct, frozen=True):
+    """The agent goes on with another model than the one that was asked for."""
+
+    line: int
+    model: str
+
+
 class AgentNotice(msgspec.Struct, frozen=True):
     """A sentence that the agent CLI put where the model's words belong: no call, never an answer."""
 
@@ -262,6 +278,8 @@ Event = (
     | SubagentReport
     | Retry
     | Compaction
+    | Background
+    | ModelChange
     | AgentNotice
     | Superseded
     | Ended

@@ -18,6 +18,7 @@ from tokenbench.agents.claude.wire import Block, Row
 from tokenbench.transcripts.events import (
     AgentNotice,
     Announcement,
+    Background,
     Bad,
     CallSeen,
     Compaction,
@@ -27,6 +28,7 @@ from tokenbench.transcripts.events import (
     Image,
     Mended,
     MessagePart,
+    ModelChange,
     Noise,
     Other,
     Retry,
@@ -301,6 +303,17 @@ class ClaudeReader:
                 yield Retry(line, retry.attempt, retry.error_status, error or "", row_id)
             case "compact_boundary":
                 yield Compaction(line)
+            case "task_started" | "task_updated" | "task_notification":
+                task, _ = wire.read(data, wire.TaskRow)
+                state = _state(row.subtype, task)
+                if task is not None and task.task_id is not None and state is not None:
+                    yield Background(line, task.task_id, state)
+                yield Other(line, f"system/{row.subtype}")
+            case "model_fallback" | "model_refusal_fallback":
+                fallback, _ = wire.read(data, wire.FallbackRow)
+                if fallback is not None and fallback.fallback_model:
+                    yield ModelChange(line, fallback.fallback_model)
+                yield Other(line, f"system/{row.subtype}")
             case "permission_denied":
                 denial, _ = wire.read(data, wire.DenialRow)
                 if denial is not None and denial.tool_use_id is not None:
@@ -359,6 +372,15 @@ def _parent(row: Row) -> str | None:
     if row.parent_tool_use_id is not None:
         return row.parent_tool_use_id
     return (row.agent_id or "sidechain") if row.is_sidechain else None
+
+
+def _state(subtype: str, task: wire.TaskRow | None) -> Literal["running", "ended", "stopped"] | None:
+    if subtype == "task_started" or task is None:
+        return "running"
+    status = task.status or (task.patch.status if task.patch is not None else None)
+    if status in {"completed", "failed"}:
+        return "ended"
+    return "stopped" if status in {"stopped", "killed", "cancelled"} else None
 
 
 def _nudge(text: str) -> _Nudge:

@@ -113,6 +113,24 @@ class RetryRow(msgspec.Struct):
     error: Raw = EMPTY
 
 
+class TaskPatch(msgspec.Struct):
+    status: str | None = None
+
+
+class TaskRow(msgspec.Struct):
+    """`system/task_started`, `task_updated`, `task_notification`."""
+
+    task_id: str | None = None
+    status: str | None = None
+    patch: TaskPatch | None = None
+
+
+class FallbackRow(msgspec.Struct):
+    """`system/model_fallback`, `model_refusal_fallback`."""
+
+    fallback_model: str | None = None
+
+
 class DenialRow(msgspec.Struct):
     tool_name: str | None = None
     tool_use_id: str | None = None

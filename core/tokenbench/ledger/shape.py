@@ -1,0 +1,45 @@
+"""The public JSON of a ledger: one object a transcript, money as decimal strings, what is unknown as null."""
+
+import json
+import re
+from typing import Any, Final
+
+import msgspec
+
+from tokenbench.ledger.model import Ledger, Tokens
+from tokenbench.text import visible
+
+_PLAIN: Final = re.compile("[^\x00-\x7e]")
+"""What may need an escape: everything beyond ASCII, and DEL. JSON itself escapes the other controls."""
+
+
+def document(ledger: Ledger) -> dict[str, Any]:
+    """The ledger as JSON data, its keys in the order of the design.
+
+    The output in `lower_bound` is null where no call's end was seen: a placeholder is no bound.
+    """
+    result: dict[str, Any] = msgspec.to_builtins(ledger)
+    if ledger.tokens is None and ledger.calls and not ledger.lower_bound.output:
+        result["lower_bound"]["output"] = None
+    return result
+
+
+def line(ledger: Ledger) -> bytes:
+    """One JSON line, which may be printed on a terminal: what could act there is escaped, and reads back the same."""
+    return safe(msgspec.json.encode(document(ledger)))
+
+
+def safe(encoded: bytes) -> bytes:
+    """JSON with every character escaped that a terminal would not show as it is."""
+    return _PLAIN.sub(_escaped, encoded.decode()).encode()
+
+
+def _escaped(match: re.Match[str]) -> str:
+    sign = match.group()
+    return sign if visible(sign) == sign else json.dumps(sign)[1:-1] if sign > "\x7f" else "\\u007f"
+
+
+def words(tokens: Tokens) -> str:
+    """Counters in a line of text."""
+    write = f"{tokens.cache_write_5m:,} (5m) + {tokens.cache_write_1h:,} (1h)"
+    return f"input {tokens.input:,}  write {write}  read {tokens.cache_read:,}  output {tokens.output:,}"
