@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tokenbench.agents.claude.announce import mismatches
 from tokenbench.experiment.model import Arm
-from tokenbench.text import one_line
+from tokenbench.text import visible
 from tokenbench.transcripts.events import Announcement
 
 ARM = Arm(tools=("Grep", "Glob", "Read"), prompt="p.md")
@@ -61,4 +61,5 @@ def test_an_agent_that_announced_nothing_is_not_believed() -> None:
 @given(st.text(), st.text(), st.lists(st.text(), max_size=3))
 def test_hostile_names_come_out_as_one_clean_line(model: str, version: str, tools: list[str]) -> None:
     for sentence in check(model=model, version=version, tools=tuple(tools), folder=model):
-        assert sentence == one_line(sentence)
+        assert visible(sentence) == sentence
+        assert "\n" not in sentence

@@ -16,7 +16,7 @@ from tokenbench.errors import AgentError
 from tokenbench.experiment.model import Arm, Limits
 from tokenbench.text import one_line
 
-NAME: Final = "claude"
+NAME: Final[Literal["claude"]] = "claude"
 MINIMUM_VERSION: Final = (2, 1, 197)
 """The oldest version whose stream and flags were tried; older ones print other counters and lack `--tools`."""
 SYSTEM_PATH: Final = "/usr/bin:/bin"

@@ -1,0 +1,209 @@
+"""Everything that must be there and sealed before the first run is started."""
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tokenbench.agents.claude import launch
+from tokenbench.errors import AgentError, RunnerError, RunsError
+from tokenbench.experiment import composition, corpora, plan, seal
+from tokenbench.experiment.model import AgentSettings, Cell, Loaded
+from tokenbench.retrieval.access import write_access, write_index_report
+from tokenbench.retrieval.building import IndexReport, ensure_index
+from tokenbench.retrieval.index import index_folder
+from tokenbench.retrieval.template import TEMPLATE_SHA256
+from tokenbench.runner.places import BASE_VARIABLE, Places
+from tokenbench.text import one_line
+from tokenbench.transcripts.evidence import Runs
+
+KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
+URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
+_XQ_WORKS: Final = frozenset({0, 1})
+"""Hits, or no match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What the runs of one runner have in common."""
+
+    loaded: Loaded
+    runs: Runs
+    places: Places
+    corpus: Path
+    """Root of the corpus."""
+    corpus_sha256: str
+    index: Path | None
+    """Folder of the index, None where no arm has retrieval."""
+    cli: launch.Cli
+    scripted: bool
+    key: str
+    """The API key: it goes into the environment of the agents and nowhere else."""
+    base_url: str | None
+    """The API's address, where the operator set one; unused where the model is scripted."""
+    cells: tuple[Cell, ...]
+    warmups: tuple[str, ...]
+    seal: str
+    """sha256 of seal.json."""
+    newly_sealed: bool
+
+
+def credentials(environment: Mapping[str, str], *, scripted: bool) -> tuple[str, str | None]:
+    """The API key and address for the agents.
+
+    Raises:
+        AgentError: The model is real, and there is no key.
+    """
+    if scripted:
+        return launch.DUMMY_KEY, None
+    key = environment.get(KEY_VARIABLE, "").strip()
+    if not key:
+        raise AgentError(
+            f"the API key is missing: {KEY_VARIABLE} is not set",
+            remedy=f"Set {KEY_VARIABLE}, or rehearse without a key: `tokenbench-tui rehearse`",
+        )
+    return key, environment.get(URL_VARIABLE) or None
+
+
+def prepare(
+    loaded: Loaded,
+    runs: Runs,
+    places: Places,
+    *,
+    scripted: bool,
+    environment: Mapping[str, str],
+    progress: Callable[[str], None],
+) -> Prepared:
+    """Fetch the corpus, measure it, build the index, find the CLI, and make or check the seal.
+
+    Args:
+        loaded: The experiment.
+        runs: Its results.
+        places: Its working folders.
+        scripted: Whether the model is scripted.
+        environment: The operator's, for the key and the address of the API.
+        progress: Receives sentences for a person.
+
+    Raises:
+        TokenbenchError: Something is missing or does not fit; nothing has been run.
+    """
+    _refuse_foreign(runs)
+    key, base_url = credentials(environment, scripted=scripted)
+    places.prepare()
+    settings = loaded.config.agents.get(launch.NAME) or AgentSettings()
+    cli = launch.find(settings.path, home=places.clean(0).home, bundle_only=scripted)
+    progress(f"claude {cli.version} ({cli.source})")
+    corpus = corpora.obtain(
+        loaded.config.corpus, experiment=loaded.folder, cache=corpora.default_cache(), progress=progress
+    )
+    report, folder = None, None
+    if any(arm.retrieval for arm in loaded.config.arms.values()):
+        folder = index_folder(corpora.default_cache(), corpus.sha256)
+        report, _ = ensure_index(corpus.root, folder, corpus.sha256, progress)
+        _try_xq(places, folder, corpus.sha256)
+    cells = plan.plan_cells(loaded.config, loaded.questions)
+    now = seal.seal_of(
+        loaded,
+        scripted=scripted,
+        corpus_sha256=corpus.sha256,
+        index_sha256=report.sha256 if report is not None else None,
+        template_sha256=TEMPLATE_SHA256,
+        agents={launch.NAME: cli.version},
+        environment=launch.sealed_environment(base_url=base_url),
+        plan=cells,
+    )
+    newly_sealed = not runs.seal.exists()
+    if newly_sealed:
+        _describe(runs, corpus, folder, report, progress)
+        seal.write(runs.seal, now)
+    else:
+        check_seal(runs, now)
+        if not runs.composition.exists():
+            _describe(runs, corpus, folder, report, progress)
+    return Prepared(
+        loaded=loaded,
+        runs=runs,
+        places=places,
+        corpus=corpus.root,
+        corpus_sha256=corpus.sha256,
+        index=folder,
+        cli=cli,
+        scripted=scripted,
+        key=key,
+        base_url=base_url,
+        cells=cells,
+        warmups=plan.plan_warmups(loaded.config),
+        seal=seal.digest(runs.seal),
+        newly_sealed=newly_sealed,
+    )
+
+
+def check_seal(runs: Runs, now: seal.Seal) -> None:
+    """Compare what is about to be run with what was sealed.
+
+    Raises:
+        RunsError: SEAL-BROKEN: something has changed, or runs/ is that of another experiment.
+    """
+    sealed = seal.read(runs.seal)
+    changed = seal.differences(sealed, now)
+    if not changed:
+        return
+    more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+    raise RunsError(
+        f"SEAL-BROKEN: {changed[0]}{more}",
+        where=str(runs.seal),
+        remedy="Put the sealed content back, or start again in an empty runs/; nothing was run",
+    )
+
+
+def _refuse_foreign(runs: Runs) -> None:
+    """Transcripts without a seal belong to something else; nothing is mixed with them."""
+    if runs.seal.exists():
+        return
+    names = sorted(path.name for path in (*runs.folder.glob("*__*__r*.json*"), *runs.warmups.glob("*.json*")))
+    if names:
+        raise RunsError(
+            f"holds runs ({one_line(names[0], 80)}) and no seal, so they are of another experiment",
+            where=str(runs.folder),
+            remedy="Restore seal.json, or move runs/ away and start again; nothing was run",
+        )
+
+
+def _describe(
+    runs: Runs, corpus: corpora.Corpus, index: Path | None, report: IndexReport | None, progress: Callable[[str], None]
+) -> None:
+    progress("measuring what the corpus is made of")
+    composition.write(runs.composition, composition.measure(corpus.root, corpus_sha256=corpus.sha256))
+    if report is not None and index is not None:
+        write_index_report(runs.index_report, index=index, report=report)
+
+
+def _try_xq(places: Places, index: Path, corpus_sha256: str) -> None:
+    """Call `xq` as an agent would: a work folder that does not allow execution is found out here, not in a paid run."""
+    rooms = places.clean(0)
+    access = rooms.temporary / "xq.json"
+    write_access(access, index=index, log=None, corpus_sha256=corpus_sha256)
+    script = rooms.bin / "xq"
+    environment = {"PATH": f"{rooms.bin}:{launch.SYSTEM_PATH}", "HOME": str(rooms.home), launch.ACCESS: str(access)}
+    try:
+        done = subprocess.run(
+            [str(script), "example"],
+            env=environment,
+            cwd=rooms.empty,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        said = f"exit code {done.returncode}: {one_line(os.fsdecode(done.stderr), 200)}"
+        works = done.returncode in _XQ_WORKS
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said, works = one_line(str(error), 200), False
+    if not works:
+        raise RunnerError(
+            f"`xq` does not work there: {said}",
+            where=str(script),
+            remedy=f"Set {BASE_VARIABLE} to a folder in which programs may be executed",
+        )

@@ -1,0 +1,259 @@
+"""What a new runner does with what a dead one left: finish what was closed, keep apart what was not.
+
+No run that was closed is repeated, and nothing that was not closed counts; its tokens are kept.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple, TypedDict
+
+from tokenbench.errors import RunsError
+from tokenbench.experiment.seal import digest
+from tokenbench.files import sync_folder
+from tokenbench.ledger.model import Ledger, Tokens
+from tokenbench.ledger.read import read_ledger
+from tokenbench.runner import closing
+from tokenbench.runner.journal import Entry, Journal
+from tokenbench.runner.schedule import Job, Spent
+from tokenbench.transcripts.evidence import COUNTED, Outcome, Record, Runs, read_record
+
+_SPENDING = frozenset({"run_ended", "attempt_failed", "recovered", "cancelled", "warmup_ended"})
+
+
+class Started(NamedTuple):
+    """The latest start of a job, as the journal tells it."""
+
+    t: float
+    pid: int
+    attempt: int
+
+
+@dataclass(slots=True)
+class History:
+    """What the journal tells a new runner."""
+
+    spent: Spent = field(default_factory=Spent)
+    started: dict[str, Started] = field(default_factory=dict[str, Started])
+    """By stem."""
+    ended: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """Cells and attempts whose end as a run that counts is written down."""
+
+
+def read_history(entries: Iterable[Entry]) -> History:
+    """Fold the journal of earlier runners."""
+    history = History()
+    for entry in entries:
+        stem = entry.cell or (f"{entry.arm}__w{entry.attempt}" if entry.arm else None)
+        if entry.event in _SPENDING and entry.tokens is not None:
+            history.spent.add(entry.tokens, entry.cost_usd)
+        if stem is None:
+            continue
+        if entry.event in ("run_started", "warmup_started"):
+            history.started[stem] = Started(entry.t, entry.pid or 0, entry.attempt or 1)
+        elif entry.event in ("run_ended", "warmup_ended"):
+            history.ended.add((stem, entry.attempt or 1))
+    return history
+
+
+class Stamp(NamedTuple):
+    """What every record of this runner says alike."""
+
+    agent: str
+    agent_version: str
+    scripted: bool
+    seal: str
+
+
+class Recovery:
+    """Puts the files of an experiment in order before the first run is started."""
+
+    def __init__(self, runs: Runs, journal: Journal, history: History, stamp: Stamp) -> None:
+        self._runs = runs
+        self._journal = journal
+        self._history = history
+        self._stamp = stamp
+
+    def run(self, jobs: Iterable[tuple[Job, str]]) -> frozenset[str]:
+        """Put everything in order and return the stems of the jobs that are done.
+
+        Args:
+            jobs: Every warm-up and cell of the plan, with its model.
+
+        Raises:
+            RunsError: A closed run is damaged, or a file cannot be moved.
+        """
+        self._sweep()
+        done: set[str] = set()
+        for job, model in jobs:
+            files = closing.files_of(self._runs, job)
+            if files.partial.exists():
+                self._partial(job, model, files)
+            record = read_record(files.record)
+            if record is None:
+                if files.transcript.exists():
+                    # Existence says nothing: without its record nobody knows how it came to be.
+                    self._set_apart(job, model, files.transcript, "its record is missing, so it does not count")
+                continue
+            if job.cell is not None and record.outcome not in COUNTED:
+                self._demote(job, files, record)
+                continue
+            self._check(files, record)
+            done.add(job.stem)
+            self._tell(job, files, record)
+        return frozenset(done)
+
+    def _sweep(self) -> None:
+        """Remove half-written files of an atomic write that a crash cut short."""
+        for folder in (self._runs.folder, self._runs.warmups, self._runs.attempts):
+            for path in folder.glob(".*.part"):
+                path.unlink(missing_ok=True)
+
+    def _partial(self, job: Job, model: str, files: closing.Files) -> None:
+        sha256 = digest(files.partial)
+        made = closing.attempts_made(self._runs, job.stem)
+        for closed in (files, *(closing.attempt_files(self._runs, job, number) for number in range(made, 0, -1))):
+            record = read_record(closed.record)
+            if record is not None and record.transcript_sha256 == sha256 and not closed.transcript.exists():
+                closing.settle(self._runs, job, closed)
+                return
+        self._set_apart(job, model, files.partial, "its runner was lost before it could be recorded")
+
+    def _set_apart(self, job: Job, model: str, found: Path, reason: str) -> None:
+        """Keep a transcript that does not count as an attempt, with a record that says so."""
+        started = self._history.started.get(job.stem)
+        attempt = max(closing.attempts_made(self._runs, job.stem) + 1, started.attempt if started and job.cell else 1)
+        status = found.stat()
+        ledger = read_ledger(found)
+        record = Record(
+            cell=job.stem,
+            attempt=attempt,
+            position=job.number if job.cell is not None else -1,
+            outcome="no_result",
+            reason=reason,
+            agent=self._stamp.agent,
+            agent_version=self._stamp.agent_version,
+            model=model,
+            argv=(),
+            environment=(),
+            folder="",
+            pid=started.pid if started else 0,
+            exit_code=None,
+            ended_by="runner_lost",
+            started=started.t if started else status.st_mtime,
+            ended=status.st_mtime,
+            scripted=self._stamp.scripted,
+            sandbox=False,
+            seal=self._stamp.seal,
+            transcript_sha256=digest(found),
+            transcript_bytes=status.st_size,
+        )
+        files = closing.attempt_files(self._runs, job, attempt)._replace(partial=found)
+        closing.close(self._runs, job, files, record)
+        tokens, cost = spending(ledger)
+        self._history.spent.add(tokens, cost)
+        self._journal.write(
+            "recovered",
+            cell=job.stem if job.cell is not None else None,
+            arm=job.arm if job.cell is None else None,
+            attempt=attempt if job.cell is not None else job.number,
+            outcome="no_result",
+            reason=reason,
+            tokens=tokens,
+            cost_usd=cost,
+        )
+
+    def _demote(self, job: Job, files: closing.Files, record: Record) -> None:
+        """A closed run that does not count stands where only one that counts may stand: make it an attempt."""
+        attempt = closing.attempts_made(self._runs, job.stem) + 1
+        apart = closing.attempt_files(self._runs, job, attempt)
+        try:
+            if files.transcript.exists():
+                files.transcript.replace(apart.transcript)
+            files.record.replace(apart.record)
+            sync_folder(self._runs.attempts)
+            sync_folder(self._runs.folder)
+        except OSError as error:
+            raise RunsError(
+                f"could not be moved to attempts/: {error.strerror or error}",
+                where=str(files.record),
+                remedy="Mend the permissions there, then start again",
+            ) from error
+        reason = f"its outcome is {record.outcome}, so it does not count"
+        self._journal.write("recovered", cell=job.stem, attempt=attempt, outcome=record.outcome, reason=reason)
+
+    def _check(self, files: closing.Files, record: Record) -> None:
+        if not files.transcript.exists():
+            what = "the transcript of a closed run is gone"
+        elif digest(files.transcript) != record.transcript_sha256:
+            what = "the transcript of a closed run is no longer what was recorded"
+        else:
+            return
+        raise RunsError(
+            what,
+            where=os.fspath(files.transcript),
+            remedy="Restore it from a copy; if there is none, move it and its record to runs/attempts/ and start again",
+        )
+
+    def _tell(self, job: Job, files: closing.Files, record: Record) -> None:
+        """A crash between the record and the journal: the line is written now."""
+        number = record.attempt if job.cell is not None else job.number
+        if (job.stem, number) in self._history.ended:
+            return
+        ledger = read_ledger(files.transcript, record=record)
+        entry = ended_fields(job, record, ledger)
+        self._journal.write("run_ended" if job.cell is not None else "warmup_ended", **entry)
+        self._history.spent.add(*spending(ledger))
+        self._history.ended.add((job.stem, number))
+
+
+def spending(ledger: Ledger) -> tuple[Tokens, Decimal | None]:
+    """What a run cost, or at least cost where its ledger is refused."""
+    return ledger.tokens if ledger.tokens is not None else ledger.lower_bound, ledger.cost_usd.reported
+
+
+class EndedFields(TypedDict):
+    """The journal line of a run that has ended, whether it counts or not."""
+
+    cell: str | None
+    arm: str | None
+    position: int | None
+    attempt: int
+    pid: int
+    outcome: Outcome
+    reason: str | None
+    codes: tuple[str, ...]
+    token_reconciled: bool | None
+    calls: int
+    turns: int
+    tokens: Tokens
+    cost_usd: Decimal | None
+    first_read_share: float | None
+    seconds: float
+
+
+def ended_fields(job: Job, record: Record, ledger: Ledger) -> EndedFields:
+    """What the journal says of a run that has ended."""
+    tokens, cost = spending(ledger)
+    first = ledger.call_rows[0].tokens if ledger.call_rows else None
+    codes = [*(refusal.code for refusal in record.refusals), *(refusal.code for refusal in ledger.refusals)]
+    is_cell = job.cell is not None
+    return EndedFields(
+        cell=job.stem if is_cell else None,
+        arm=None if is_cell else job.arm,
+        position=record.position if is_cell else None,
+        attempt=record.attempt if is_cell else job.number,
+        pid=record.pid,
+        outcome=record.outcome,
+        reason=record.reason or None,
+        codes=tuple(dict.fromkeys(codes)),
+        token_reconciled=ledger.token_reconciled,
+        calls=ledger.calls,
+        turns=ledger.turns,
+        tokens=tokens,
+        cost_usd=cost,
+        first_read_share=first.cache_read / first.billed_input if first is not None and first.billed_input else None,
+        seconds=record.ended - record.started,
+    )
