@@ -234,7 +234,7 @@ class _Counter:
 
 _TEST_FOLDERS: Final = frozenset({"test", "tests", "__tests__", "spec", "specs", "testdata"})
 _TEST_NAME: Final = re.compile(
-    r"(?:test_.*|.*_(?:test|spec|unittest)|conftest|.*\.(?:test|spec)|.*[a-z0-9]Tests?|Test[A-Z].*)\.[^.]+\Z"
+    r"(?:test_.*|.*_(?:test|spec|unittest)|conftest|.*\.(?:test|spec)|.*[A-Za-z0-9]Tests?|Test[A-Z].*)\.[^.]+\Z"
 )
 
 
@@ -285,7 +285,7 @@ _GO: Final = _scanner((_SLASHES, _STARRED), (_STRING, _CHARACTER, r"`[^`]*`"))
 _PHP: Final = _scanner((_SLASHES, _STARRED, r"#(?!\[)[^\n]*"), (_STRING, _QUOTED))
 _SHELL: Final = _scanner((r"(?<![^\s;|&(])#[^\n]*",), (r'"(?:\\.|[^"\\])*"', r"'[^']*'"))
 _HASHES: Final = _scanner((r"(?<!\S)#[^\n]*",), (_STRING, _QUOTED))
-_RUBY: Final = _scanner((r"^=begin\b(?s:.*?)(?:^=end[^\n]*|\Z)".replace("^", r"(?m:^)"), _HASH), (_STRING, _QUOTED))
+_RUBY: Final = _scanner((r"(?m:^)=begin\b(?s:.*?)(?:(?m:^)=end[^\n]*|\Z)", _HASH), (_STRING, _QUOTED))
 _SQL: Final = _scanner((r"--[^\n]*", _STARRED), (r"'(?:''|[^'])*'", r'"[^"\n]*"'))
 _LUA: Final = _scanner((r"--\[\[(?s:.*?)(?:\]\]|\Z)", r"--[^\n]*"), (_STRING, _QUOTED, r"\[\[(?s:.*?)\]\]"))
 _HASKELL: Final = _scanner((r"\{-(?s:.*?)(?:-\}|\Z)", r"--[^\n]*"), (_STRING,))

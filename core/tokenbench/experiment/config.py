@@ -75,9 +75,9 @@ def load_config(path: Path) -> Config:
         config = decoding.decode(Config, data)
     except WrongDataError as error:
         fail(error.path, error.what, error.remedy)
-    _check_experiment(config, fail)
     for name, arm in config.arms.items():
         _check_arm(name, arm, fail)
+    _check_experiment(config, fail)
     _check_corpus(config.corpus, fail)
     _check_limits(config.limits, fail)
     return config

@@ -22,7 +22,7 @@ from tokenbench.text import one_line
 
 Stage = Literal["FAIL", "NEEDS-JUDGE", "ABSTAINED", "NO-ANSWER"]
 
-LONGEST_ANSWER: Final = 200_000
+LONGEST_ANSWER: Final = 50_000
 """Characters of an answer that rules look at; a longer one goes to a judge."""
 
 

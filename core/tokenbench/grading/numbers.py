@@ -48,7 +48,7 @@ _SCALED: Final = re.compile(
     r"(?<![\w.,])(\d+(?:\.\d+)?)[\s-]?(k|m|g|t|thousand|million|billion|trillion)(?:i?b|bytes)?\b", re.IGNORECASE
 )
 _SPACED: Final = re.compile(r"(?<![\w.,'])\d{1,3}(?:[ ']\d{3})+(?![\w])")
-_DOTTED: Final = re.compile(r"\d{1,3}(?:\.\d{3})+")
+_DOTTED: Final = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+")
 _PERCENT: Final = re.compile(r"(?<![\w.,])(\d+(?:\.\d+)?)\s?(?:%|percent\b)")
 
 _UNITS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
