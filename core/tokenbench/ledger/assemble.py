@@ -200,6 +200,8 @@ def _of_log(material: Material) -> tuple[Verdict, Outcome]:
         notes.append("OWNED-ELSEWHERE")
     if any(not call.final for call in calls):
         notes.append("PARTIAL-OUTPUT")
+    if material.compacted:
+        notes.append("COMPACTION")
     refusals: list[Refusal] = []
     if collided:
         refusals.append(refuse(Code.CALLS_COLLIDE, *(f"message id {name}" for name in collided[:MOST_EVIDENCE])))

@@ -52,6 +52,8 @@ class Hypothesis:
     equal: bool = True
     """The equation holds as it stands."""
     collided: tuple[str, ...] = ()
+    confirmed: bool = True
+    """The transcript itself says why the sides differ, where they do; else only equal totals by model can."""
 
 
 def hypotheses(evidence: MainEvidence) -> Iterator[Hypothesis]:
@@ -165,4 +167,5 @@ def _larger(evidence: MainEvidence, calls: Sequence[Call], repeated: tuple[str, 
             remainder=(rest,),
             equal=False,
             collided=evidence.collided or repeated,
+            confirmed=evidence.empty_replies,
         )

@@ -131,6 +131,8 @@ def fit(hypothesis: Hypothesis, reported_output: int, account: Account, around: 
     if problems:
         found.problem = "; ".join(problems)
         found.code = _code(found, reported_output)
+    elif not (hypothesis.confirmed or not any(side.cause in _LOOSE for side in found.sides.values())):
+        found.problem = "the result events and the totals by model hold rests that do not confirm each other"
     else:
         _check_outputs(found, hypothesis, reported_output)
     if not found.problem:

@@ -6,7 +6,7 @@ NOTES: Final[dict[str, str]] = {
     "ABANDONED-ATTEMPT": "The API failed after a reply had begun; the half reply is listed and not counted",
     "ANSWER-FROM-RESULT": "No message of the stream holds the answer; it was taken from the result event",
     "CARRYOVER": "The CLI's totals include an earlier session; what it reports since then was used",
-    "COMPACTION": "The conversation was compacted; the call that did it is only in the CLI's totals",
+    "COMPACTION": "The conversation was compacted; no row shows the call that did it, only the CLI's totals hold it",
     "CONTEXT-OVERFLOW": "The prompt grew too long for the model: the agent's own failure, not the API's",
     "COST-GUESSED-BY-CLI": "The CLI does not know this model and priced it as another one",
     "COST-ZERO": "The CLI reports no cost for tokens that were billed",
