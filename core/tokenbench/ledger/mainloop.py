@@ -14,8 +14,8 @@ from tokenbench.ledger.calls import Call
 from tokenbench.ledger.model import Remainder
 from tokenbench.ledger.sums import Sum, total
 
-MOST_SUBSETS: Final = 4096
-"""Combinations of calls that are tried before a gap counts as unexplained."""
+_MOST_WORK: Final = 100_000
+"""Calls that are looked at in all combinations of abandoned replies, before a gap counts as unexplained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +88,11 @@ def _abandonments(evidence: MainEvidence) -> Iterator[frozenset[str]]:
     if not keys:
         return
     yield frozenset()
-    tried = 0
+    left = _MOST_WORK // max(1, len(evidence.calls))
     for size in range(1, len(keys)):
         for some in combinations(keys, size):
-            tried += 1
-            if tried > MOST_SUBSETS:
+            left -= 1
+            if left < 0:
                 return
             yield frozenset(some)
 
@@ -118,20 +118,21 @@ def _outputs_fit(calls: Sequence[Call], output: int) -> bool:
 
 
 def _left_out(calls: Sequence[Call], reported: Sum) -> tuple[Call, ...]:
-    """The calls that make up exactly what was seen and not reported; the last call is tried first."""
-    gap = total(call.counters for call in calls) - reported
-    if min(gap.inside) < 0 or gap.inside == (0, 0, 0):
+    """One or two calls that make up exactly what was seen and not reported; the last call is tried first."""
+    gap = (total(call.counters for call in calls) - reported).inside
+    if min(gap) < 0 or gap == (0, 0, 0):
         return ()
-    latest_first = list(reversed(calls))
-    tried = 0
-    for size in (1, 2, 3):
-        for some in combinations(latest_first, size):
-            tried += 1
-            if tried > MOST_SUBSETS:
-                return ()
-            if total(call.counters for call in some).inside == gap.inside:
-                return some
-    return ()
+    later: dict[tuple[int, int, int], Call] = {}
+    pair: tuple[Call, ...] = ()
+    for call in reversed(calls):
+        inside = call.counters.inside
+        if inside == gap:
+            return (call,)
+        other = later.get((gap[0] - inside[0], gap[1] - inside[1], gap[2] - inside[2]))
+        if other is not None and not pair:
+            pair = (call, other)
+        later.setdefault(inside, call)
+    return pair
 
 
 def _larger(evidence: MainEvidence, calls: Sequence[Call], repeated: tuple[str, ...]) -> Iterator[Hypothesis]:

@@ -26,6 +26,5 @@ def find(name: str, among: Collection[str]) -> str | None:
     wanted = plain(name)
     if wanted in among:
         return wanted
-    same = [other for other in among if undated(other) == undated(wanted) and wanted != undated(wanted)]
-    same += [other for other in among if undated(other) == wanted and other not in same]
+    same = [other for other in among if wanted in {undated(other), other} or other == undated(wanted)]
     return same[0] if len(same) == 1 else None

@@ -76,9 +76,12 @@ def reconcile(evidence: Evidence) -> Outcome:
         complete=evidence.complete,
     )
     readings = accounts(evidence.ended, evidence.earlier)
-    nearest: tuple[Hypothesis, Fit] | None = None
+    equal: Hypothesis | None = None
+    nearest: Fit | None = None
     if not evidence.cut_replies and None not in usages:
         for hypothesis in hypotheses(main):
+            first_equal = equal is None and hypothesis.equal
+            equal = hypothesis if first_equal else equal
             if not readings:
                 if _alone(hypothesis, evidence):
                     return _without_models(hypothesis, reported, evidence)
@@ -87,9 +90,9 @@ def reconcile(evidence: Evidence) -> Outcome:
                 found = fit(hypothesis, reported.output, reading, evidence.around)
                 if not found.problem:
                     return _accepted(hypothesis, found, reported, evidence)
-                if nearest is None or (hypothesis.equal and not nearest[0].equal):
-                    nearest = (hypothesis, found)
-    return _refused(evidence, main, nearest)
+                if nearest is None or first_equal:
+                    nearest = found
+    return _refused(evidence, main, equal, nearest)
 
 
 def _alone(hypothesis: Hypothesis, evidence: Evidence) -> bool:
@@ -240,9 +243,15 @@ def _main_equation(calls: Sequence[Call], reported: Sum, hypothesis: Hypothesis 
     )
 
 
-def _refused(evidence: Evidence, main: MainEvidence, nearest: tuple[Hypothesis, Fit] | None) -> Outcome:
-    """Every equation with both sides, and what was seen as a lower bound."""
-    equal = nearest[0] if nearest is not None and nearest[0].equal else None
+def _refused(evidence: Evidence, main: MainEvidence, equal: Hypothesis | None, nearest: Fit | None) -> Outcome:
+    """Every equation with both sides, and what was seen as a lower bound.
+
+    Args:
+        evidence: All of it.
+        main: The part of the main loop.
+        equal: How the first equation holds, if it does.
+        nearest: How the second one does not.
+    """
     counted = equal.calls if equal is not None else _certain(evidence.main_calls, evidence.abandoned)
     subagents = evidence.around.subagent_calls
     floor = lower_bound((*counted, *subagents))
@@ -263,7 +272,7 @@ def _refused(evidence: Evidence, main: MainEvidence, nearest: tuple[Hypothesis, 
         refusals.append(refuse(Code.CALLS_UNRECONCILED, *sides, reason=reason, remedy=remedy))
     shown: Fit | None = None
     if readings := accounts(evidence.ended, evidence.earlier):
-        shown = nearest[1] if nearest is not None else _plain_fit(counted, main.reported, readings[0], evidence.around)
+        shown = nearest if nearest is not None else _plain_fit(counted, main.reported, readings[0], evidence.around)
         by_model = equations(shown)
         rows.extend(by_model)
         if shown.problem and (equal is not None or evidence.cut_replies):
