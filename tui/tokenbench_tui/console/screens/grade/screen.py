@@ -97,6 +97,7 @@ class GradeScreen(ConsoleScreen):
         if self.item is None or self.item.id not in ids:
             self._next()
         self._say_where()
+        self.say_keys()
 
     @property
     def blind(self) -> bool:

@@ -21,7 +21,9 @@ CITED: Final = 12
 def tokens_of(ledger: Ledger) -> str:
     """Tokens of the run, or the least that was seen."""
     shown, sign = (ledger.tokens, "") if ledger.tokens is not None else (ledger.lower_bound, "≥")
-    return f"{sign}{shown.billed_input:,} billed in, {sign}{shown.output:,} out"
+    # A refused run's output was streamed as placeholders, so that nothing is known of it.
+    out = f"{shown.output:,}" if shown.output or not sign else amounts.UNKNOWN
+    return f"{sign}{shown.billed_input:,} billed in, {sign if shown.output else ''}{out} out"
 
 
 def title(ledger: Ledger, name: str, cells: int) -> Line:
@@ -61,10 +63,7 @@ def ledger_page(ledger: Ledger, cells: int) -> Page:
         if refusal.code not in MONEY:
             _refusal(pages, refusal, cells)
     if ledger.tokens is None:
-        seen = ledger.lower_bound
-        pages.add(
-            line((" seen all the same, at least", "quiet"), f"   {seen.billed_input:,} billed in, {seen.output:,} out")
-        )
+        pages.add(line((" seen all the same", "quiet"), f"   {tokens_of(ledger)}"))
     _equations(pages, ledger.equations, cells)
     for refusal in ledger.refusals:
         if refusal.code in MONEY:

@@ -36,6 +36,8 @@ class LedgerScreen(ConsoleScreen):
         """The cell that is looked at."""
         self._latest: Latest[Look] | None = None
         self._shown: Look | None = None
+        self._shown_at = 0
+        """Width that the title was made for."""
 
     def compose(self) -> ComposeResult:
         """Two lines above the page."""
@@ -93,8 +95,9 @@ class LedgerScreen(ConsoleScreen):
         if look is None or look.cell != self.cell:
             title.show(line((f" {name}", "strong"), ("   reading", "quiet")), EMPTY)
             return
-        if look is self._shown:
+        if look is self._shown and self.size.width == self._shown_at:
             return
+        self._shown_at = self.size.width
         moved_on = self._shown is None or self._shown.cell != look.cell
         self._shown = look
         if look.ledger is None:

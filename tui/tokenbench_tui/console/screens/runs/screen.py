@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from tokenbench.experiment.model import Cell
 from tokenbench.text import one_line
 from tokenbench_tui.console import keymap
+from tokenbench_tui.console.codes import MONEY
 from tokenbench_tui.console.screens.base import ConsoleScreen, TooSmall
 from tokenbench_tui.console.screens.boxes import AskBox
 from tokenbench_tui.console.screens.runs import summary
@@ -71,7 +72,7 @@ class RunsScreen(ConsoleScreen):
             now.append(hint("pause", "pause"))
         if self.console.findings.wants_grading:
             now.insert(0, hint("grade"))
-        if view.totals.codes:
+        if any(code not in MONEY for code, _ in view.totals.codes):
             now.append(hint("next_trouble", "refused"))
         return [*now, *([hint("cancel"), hint("stop")] if view.phase.kind in ("running", "paused") else [])]
 

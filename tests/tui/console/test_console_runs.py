@@ -1,0 +1,201 @@
+"""Screen 1 shows every cell, follows the journal, and tells the runner what to do."""
+
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+
+from tokenbench.ledger.model import Tokens
+from tokenbench.runner import control
+from tokenbench.runner.board import Board
+from tokenbench.runner.journal import Entry
+from tokenbench.runner.rows import Phase, Row, View
+from tokenbench_tui.console.app import farewell
+from tokenbench_tui.console.screens.runs.columns import heading, layout, row_line
+from tokenbench_tui.console.screens.runs.table import BoardTable
+from tokenbench_tui.console.widgets.ink import width
+
+SEEN = Tokens.of(input=3, cache_read=51_197)
+
+
+def plain(line: tuple) -> str:
+    return "".join(text for text, _ in line)
+
+
+def row(**fields: object) -> Row:
+    return Row("native__q1__r1", "native", "q1", 1, 0, **fields)
+
+
+@pytest.mark.parametrize("cells", [58, 60, 79, 80, 100, 120, 160, 300])
+def test_a_row_is_exactly_as_wide_as_its_heading(cells: int) -> None:
+    shown = row(state="ok", tokens=SEEN, cost_usd=Decimal("0.2"), turns=4, read_share=0.97, seconds=9)
+    assert width(row_line(shown, 0, cells)) == width(heading(cells)) <= cells
+
+
+def test_a_narrow_table_keeps_what_one_needs_most() -> None:
+    titles = [column.title for column, _ in layout(58)]
+    assert titles == ["arm", "question", "r", "state", "billed in", "out"]
+    assert {column.title for column, _ in layout(79)} >= {"turns", "cost", "cache"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"state": "waits"}, "waits"),
+        ({"state": "running", "doing": "Read"}, "▸ Read"),
+        ({"state": "retry", "retry_at": 42.0}, "retry 12 s"),
+        ({"state": "ok"}, "ok"),
+        ({"state": "refused"}, "REFUSED"),
+        ({"state": "quarantined"}, "QUARANTINED"),
+        ({"state": "failed", "outcome": "max_turns"}, "max turns"),
+        ({"state": "infrastructure"}, "gave up"),
+        ({"state": "cancelled"}, "cancelled"),
+    ],
+)
+def test_a_state_is_a_word_and_not_a_colour_alone(fields: dict, words: str) -> None:
+    assert words in plain(row_line(row(**fields), 30.0, 80))
+
+
+def test_what_is_not_known_is_a_dash_and_a_lower_bound_has_its_sign() -> None:
+    refused = plain(row_line(row(state="refused", tokens=SEEN, lower_bound=True), 0, 80))
+    assert "≥51.2k" in refused
+    assert "–" in refused
+    assert " 0 " not in refused
+
+
+async def test_it_shows_the_plan_then_the_runs_as_they_come(lab: object, until: Callable, shown: Callable) -> None:
+    app = lab.app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "NOTHING HAS RUN" in shown(pilot))
+        lab.begin()
+        await until(pilot, lambda: "9 cells" in shown(pilot) and "REHEARSAL" in shown(pilot))
+        cell = lab.cells[0]
+        lab.start(cell)
+        lab.journal.write(
+            "usage", cell=cell.name, attempt=1, calls=1, turns=1, doing="Grep", tokens=SEEN, prompt=51_200
+        )
+        await until(pilot, lambda: "▸ Grep" in shown(pilot) and "51.2k" in shown(pilot))
+        lab.finish()
+        await until(pilot, lambda: "9 done" in shown(pilot) and "▸" not in shown(pilot))
+        await until(pilot, lambda: "HEADLINE REFUSED" in shown(pilot) and "UNGRADED" in shown(pilot))
+        assert "3 judge" in shown(pilot)
+
+
+async def test_a_tick_in_which_nothing_happened_paints_nothing(lab: object, until: Callable) -> None:
+    lab.begin()
+    app = lab.app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        table = app.screen.query_one(BoardTable)
+        await until(pilot, lambda: len(table.rows) == 9 and app.findings.results is not None)
+        await pilot.pause(0.3)
+        painted: list[object] = []
+        table.refresh = lambda *regions, **_: painted.append(regions)  # type: ignore[method-assign]
+        app.screen.project()
+        assert painted == []
+        lab.start(lab.cells[2])
+        await until(pilot, lambda: app.view.totals.running == 1)
+        app.screen.project()
+        assert len(painted) == 1
+        ((region,),) = painted
+        assert (region.y, region.height) == (2, 1)
+
+
+async def test_the_cursor_stays_on_its_cell_and_enter_opens_its_ledger(
+    lab: object, until: Callable, shown: Callable
+) -> None:
+    lab.begin()
+    lab.finish()
+    app = lab.app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "9 done" in shown(pilot))
+        await pilot.press("j", "j", "k")
+        cell = lab.cells[1]
+        assert app.screen.query_one(BoardTable).row.cell == cell.name
+        await pilot.press("enter")
+        await until(pilot, lambda: f"{cell.arm} · {cell.question} · 1" in shown(pilot) and "TOKENS ok" in shown(pilot))
+
+
+async def test_it_tells_the_runner_what_to_do(
+    lab: object, until: Callable, shown: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, str]] = []
+    monkeypatch.setattr(control, "send", lambda runs, command, *, cell="": told.append((command, cell)) or {})
+    lab.begin()
+    lab.start(lab.cells[0])
+    app = lab.app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "1 running" in shown(pilot) and "p pause" in shown(pilot))
+        await pilot.press("p")
+        await until(pilot, lambda: told == [("pause", "")])
+        lab.journal.write("paused")
+        await until(pilot, lambda: "PAUSED" in shown(pilot))
+        await pilot.press("p")
+        await until(pilot, lambda: told[1:] == [("resume", "")])
+        await pilot.press("x")
+        await until(pilot, lambda: "Cancel native" in shown(pilot) or "Cancel" in shown(pilot))
+        await pilot.press("n")
+        await pilot.press("x", "y")
+        await until(pilot, lambda: told[2:] == [("cancel", lab.cells[0].name)])
+        await pilot.press("S")
+        await until(pilot, lambda: "Stop after the current runs?" in shown(pilot))
+        await pilot.press("y")
+        await until(pilot, lambda: told[3:] == [("stop", "")])
+
+
+async def test_a_runner_that_cannot_be_told_is_said(lab: object, until: Callable, shown: Callable) -> None:
+    lab.begin(alive=False)
+    app = lab.app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "RUNNER LOST" in shown(pilot))
+        await pilot.press("p")
+        await until(pilot, lambda: "no runner is at work" in shown(pilot))
+
+
+async def test_it_jumps_to_what_needs_a_look(lab: object, until: Callable, shown: Callable) -> None:
+    lab.begin()
+    for cell in lab.cells[:4]:
+        lab.start(cell)
+    refused = {"outcome": "answered", "token_reconciled": False, "codes": ("NO-RESULT",), "tokens": SEEN}
+    lab.journal.write("run_ended", cell=lab.cells[2].name, attempt=1, **refused)
+    app = lab.app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "REFUSED  " in shown(pilot) and "NO-RESULT 1" in shown(pilot))
+        table = app.screen.query_one(BoardTable)
+        await pilot.press("f")
+        assert table.cursor == 2
+        await pilot.press("r")
+        assert table.cursor == 3
+        await pilot.press("r")
+        assert table.cursor == 0
+
+
+async def test_quitting_leaves_the_runner_alone_and_says_so(lab: object, until: Callable, shown: Callable) -> None:
+    lab.begin()
+    app = lab.app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "9 cells" in shown(pilot))
+        await pilot.press("q")
+    assert app.return_code == 0
+    assert "The runner (pid 4711) goes on" in farewell(app.view)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("running", "goes on"),
+        ("paused", "goes on"),
+        ("ended", "opens the console again"),
+        ("lost", "No runner is at work"),
+    ],
+)
+def test_the_farewell_says_what_is_true(kind: str, words: str) -> None:
+    assert words in farewell(View(phase=Phase(kind)))
+
+
+def test_ten_thousand_rows_cost_what_is_on_the_screen() -> None:
+    board = Board()
+    board.fold([Entry(t=0, event="planned", cells=tuple(f"native__q{n}__r1" for n in range(10_000)))])
+    table = BoardTable()
+    table.show(board.view().rows, 1, 0.0)
+    assert table.count() == 10_000
+    assert len(table._drawn) == 0
