@@ -150,7 +150,8 @@ def check_seal(runs: Runs, now: seal.Seal) -> None:
     changed = seal.differences(sealed, now)
     if not changed:
         return
-    more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+    others = len(changed) - 1
+    more = f" (and {others} more)" if others else ""
     raise RunsError(
         f"SEAL-BROKEN: {changed[0]}{more}",
         where=str(runs.seal),
