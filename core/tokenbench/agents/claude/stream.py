@@ -249,7 +249,7 @@ class ClaudeReader:
 
     def _raw_event(self, line: int, row_id: str, row: Row) -> Iterator[Event]:
         event, problems = wire.read(row.event, wire.StreamEvent)
-        if event is None or event.type not in {"message_start", "message_delta"}:
+        if event is None or event.type not in {"message_start", "message_delta", "message_stop"}:
             return
         if row_id in self._raw_seen:
             return
@@ -269,6 +269,9 @@ class ClaudeReader:
                 return
             self._open[parent] = (message.id, message.model, usage)
             yield CallSeen(line, message.id, row_id, message.model, usage, False, parent, raw=True)
+            return
+        if event.type == "message_stop":
+            self._open.pop(parent, None)
             return
         started = self._open.get(parent)
         if started is None or event.usage is None:
