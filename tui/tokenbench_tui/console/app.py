@@ -22,7 +22,7 @@ from tokenbench_tui.console import keymap, terminal, theme
 from tokenbench_tui.console.bench import Bench, open_bench
 from tokenbench_tui.console.findings import Findings
 from tokenbench_tui.console.screens.base import PERIOD, ConsoleScreen
-from tokenbench_tui.console.screens.boxes import HelpBox, PaletteBox
+from tokenbench_tui.console.screens.boxes import HelpBox, PaletteBox, TellBox
 from tokenbench_tui.console.screens.grade.screen import GradeScreen
 from tokenbench_tui.console.screens.ledger.screen import LedgerScreen
 from tokenbench_tui.console.screens.matrix.screen import MatrixScreen
@@ -93,7 +93,7 @@ class TokenbenchApp(App[None], inherit_bindings=False):
             try:
                 await asyncio.to_thread(control.send, self.bench.runs, command, cell=cell)
             except TokenbenchError as error:
-                self.say(f"{error.what}. {error.remedy}.", "bad")
+                self.trouble(error)
             else:
                 self.say(f"The runner was told: {command}{' ' + cell if cell else ''}", "good")
 
@@ -105,6 +105,10 @@ class TokenbenchApp(App[None], inherit_bindings=False):
             if isinstance(screen, ConsoleScreen):
                 screen.say(words, ink)
                 return
+
+    def trouble(self, error: TokenbenchError, lead: str = "") -> None:
+        """Say in full what went wrong, and what to do now."""
+        self.push_screen(TellBox(f"{lead}{error.what}", error.remedy, error.where))
 
     def show_ledger(self, cell: str) -> None:
         """Go to the ledger of a cell."""

@@ -162,6 +162,38 @@ class AskBox(Box):
         self.dismiss(True)
 
 
+class TellBox(Box):
+    """Something that went wrong, in full, and what to do now."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "close", show=False)]
+
+    def __init__(self, what: str, remedy: str, where: str = "") -> None:
+        super().__init__()
+        self._what, self._remedy, self._where = what, remedy, where
+
+    def compose(self) -> ComposeResult:
+        """What it is, and the way out of the box."""
+        with Vertical(classes="box"):
+            yield Sheet(id="what")
+            yield Lines(id="answers")
+        yield TooSmall()
+
+    def on_mount(self) -> None:
+        """Show it."""
+
+        def page(cells: int) -> Page:
+            pages = Pages()
+            pages.add(*paragraph((), self._what, cells, indent=0, ink="loud"))
+            pages.add(*paragraph((("mend  ", "key"),), self._remedy, cells, indent=6))
+            if self._where:
+                pages.add(*paragraph((("at    ", "quiet"),), self._where, cells, indent=6, ink="quiet"))
+            pages.add(())
+            return pages.done()
+
+        self.query_one("#what", Sheet).show(page)
+        self.query_one("#answers", Lines).show(line(("Esc", "key"), " closes"))
+
+
 class TextBox(Box):
     """One line of text; the result is what was typed, or None. What does not pass the check is asked again."""
 

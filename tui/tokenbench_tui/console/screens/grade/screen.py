@@ -264,7 +264,7 @@ class GradeScreen(ConsoleScreen):
         try:
             self.state = await desk.give(item, verdict, note=self.note, seconds=round(looked, 1))
         except TokenbenchError as error:
-            self.say(f"NOT SAVED: {error}", "loud")
+            self.console.trouble(error, "NOT SAVED: ")
             return
         finally:
             self._saving = False
@@ -326,7 +326,7 @@ class GradeScreen(ConsoleScreen):
         try:
             act, self.state = await desk.undo()
         except TokenbenchError as error:
-            self.say(f"NOT UNDONE: {error}", "loud")
+            self.console.trouble(error, "NOT UNDONE: ")
             return
         finally:
             self._saving = False
@@ -349,7 +349,7 @@ class GradeScreen(ConsoleScreen):
             try:
                 opening = await desk.open_mapping()
             except TokenbenchError as error:
-                self.say(str(error), "bad")
+                self.console.trouble(error)
                 return
             self.say(f"The mapping of {opening.items} items is open; 4 shows the figures", "good")
             self.console.findings.again()
