@@ -66,7 +66,7 @@ def transcript(
         result: Whether there is a result event.
         first_read: Tokens that the first call read from cache.
         cost: USD.
-        off_by: Tokens by which the result's input is not what the calls add up to.
+        off_by: Fresh input tokens that the result's usage lacks of what the calls add up to.
         folder: The working folder that is announced.
         model: The model that answers.
     """
@@ -126,10 +126,10 @@ def transcript(
             "num_turns": 2,
             "session_id": "s1",
             "total_cost_usd": cost,
-            "usage": usage(fresh + off_by, written, read, output),
+            "usage": usage(fresh - off_by, written, read, output),
             "modelUsage": {
                 model: {
-                    "inputTokens": fresh + off_by,
+                    "inputTokens": fresh,
                     "outputTokens": output,
                     "cacheReadInputTokens": read,
                     "cacheCreationInputTokens": written,
@@ -312,11 +312,15 @@ class Fabricated:
         return Desk(self.loaded, judge, self.clock)
 
     def judge(
-        self, name: str = "ann", decide: Callable[[BlindItem], Decision | None] = lambda _item: "correct"
+        self,
+        name: str = "ann",
+        decide: Callable[[BlindItem], Decision | None] = lambda _item: "correct",
+        *,
+        only_unjudged: bool = False,
     ) -> None:
-        """Have somebody judge all that waits; None skips an item."""
+        """Have somebody judge what is in the queue; None skips an item."""
         desk = self.desk(name)
-        for item in desk.items:
+        for item in desk.unjudged() if only_unjudged else desk.items:
             self.clock.advance(1.0)
             verdict = decide(item)
             if verdict is not None:

@@ -21,9 +21,10 @@ from tokenbench.grading.counted import judge_folder
 from tokenbench.grading.items import BlindItem
 from tokenbench.grading.judge import AskModel, Judged, Reply, judge_queue
 from tokenbench.grading.verdicts import check_judge
+from tokenbench.ledger import read_ledger
 from tokenbench.ledger.build import LedgerBuilder
 from tokenbench.ledger.model import Live
-from tokenbench.ledger import read_ledger
+from tokenbench.rehearsal.demo import SCRIPTS
 from tokenbench.runner.places import Places
 from tokenbench.runner.prepare import credentials
 from tokenbench.runner.supervise import Command, Interrupt, Patience, Supervisor
@@ -133,6 +134,27 @@ def is_scripted(loaded: Loaded) -> bool:
         RunsError: There is no seal, so nothing has been run.
     """
     return seals.read(Runs(loaded.runs).seal).scripted
+
+
+def default_judge(loaded: Loaded, model: str | None) -> str:
+    """The name of a model judge: `scripted-judge`, or `judge-` and the model's name.
+
+    Raises:
+        RunsError: There is no seal, so nothing has been run.
+    """
+    if is_scripted(loaded):
+        return "scripted-judge"
+    return f"judge-{re.sub(r'[^a-z0-9_-]', '-', (model or loaded.config.experiment.model).lower())}"[:40]
+
+
+def default_scripts(loaded: Loaded) -> Path | None:
+    """The scripts that lie in the folder of a rehearsal; None for a real model, or where there are none.
+
+    Raises:
+        RunsError: There is no seal, so nothing has been run.
+    """
+    path = loaded.folder / SCRIPTS
+    return path if is_scripted(loaded) and path.is_file() else None
 
 
 async def judge_with_claude(

@@ -1,6 +1,6 @@
 """Who could know the arm: whether the mapping was opened, and who looked all the same."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -22,18 +22,23 @@ class Sight(msgspec.Struct, frozen=True):
     peeked: Mapping[str, float]
     """When each judge first looked at a withheld answer."""
 
-    def blind(self, judge: str, when: float, *, model: bool) -> bool:
+    def blind(self, judge: str, when: float, *, model: bool, others: Collection[str] = ()) -> bool:
         """Whether a verdict of this judge, given then, was given blind.
+
+        A look is journalled under the name of the operator's account. Where that is the name of another judge it was
+        that judge's; otherwise it may have been anybody's, so every person counts as having looked.
 
         Args:
             judge: The judge's name.
             when: Seconds since the epoch.
             model: Whether the judge is a model, which sees nothing but its prompt.
+            others: Names of the other judges.
         """
         if self.opened is not None and when >= self.opened:
             return False
-        looks = [self.peeked[name] for name in ((judge,) if model else (judge, ANYBODY)) if name in self.peeked]
-        return all(when < look for look in looks)
+        if model:
+            return True
+        return all(when < look for name, look in self.peeked.items() if name == judge or name not in others)
 
 
 _seen: dict[Path, tuple[tuple[int, int], Sight]] = {}

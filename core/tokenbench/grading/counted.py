@@ -9,8 +9,8 @@ import msgspec
 from tokenbench.errors import TokenbenchError
 from tokenbench.experiment.model import Cell, Loaded
 from tokenbench.experiment.plan import plan_cells
-from tokenbench.ledger.model import Ledger
 from tokenbench.ledger import read_ledger
+from tokenbench.ledger.model import Ledger
 from tokenbench.transcripts.evidence import COUNTED, Record, Runs, read_record
 
 _CHUNK = 1 << 20
@@ -53,6 +53,8 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     planned: tuple[Cell, ...]
     runs: Mapping[Cell, CountedRun]
     attempts: tuple[Attempt, ...]
+    lost_attempts: Mapping[str, str]
+    """Attempts whose transcript cannot be read, by name, and why: what they cost is unknown."""
     broken: Mapping[Cell, str]
     """Cells whose files are there in part, or cannot be read, and why."""
     strangers: tuple[str, ...]
@@ -120,10 +122,12 @@ def gather(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> Counted:
     strangers = sorted(
         path.name for path in loaded.runs.glob("*__*__r*.json*") if path.name.split(".", 1)[0] not in names
     )
+    attempts, lost = _attempts(runs, ledgers)
     return Counted(
         planned=planned,
         runs=found,
-        attempts=_attempts(runs, ledgers),
+        attempts=attempts,
+        lost_attempts=lost,
         broken=broken,
         strangers=tuple(strangers),
     )
@@ -145,18 +149,19 @@ def _counted(runs: Runs, cell: Cell, ledgers: Ledgers) -> CountedRun | str | Non
     return CountedRun(cell=cell, record=record, ledger=ledger, sha256=digest)
 
 
-def _attempts(runs: Runs, ledgers: Ledgers) -> tuple[Attempt, ...]:
+def _attempts(runs: Runs, ledgers: Ledgers) -> tuple[tuple[Attempt, ...], dict[str, str]]:
     found: list[Attempt] = []
+    lost: dict[str, str] = {}
     for path in sorted(runs.attempts.glob("*.jsonl")):
         try:
             cell = Cell.parse(path.stem.rpartition("__")[0])
             record = read_record(path.with_suffix(".json"))
             ledger, _ = ledgers.get(path, record)
-        except (TokenbenchError, OSError, ValueError):
-            # It did not count and what it cost cannot be known; the runner's journal has its line.
+        except (TokenbenchError, OSError, ValueError) as error:
+            lost[path.stem] = str(error)
             continue
         found.append(Attempt(name=path.stem, cell=cell, record=record, ledger=ledger))
-    return tuple(found)
+    return tuple(found), lost
 
 
 def judge_folder(runs: Runs, judge: str) -> Path:

@@ -6,7 +6,7 @@ A line that cannot be read is reported by its number and loses no other line. A 
 import hashlib
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -100,8 +100,13 @@ def _read_act(raw: bytes) -> Act | str:
     return act
 
 
-def read_log(path: Path) -> JudgeLog:
+def read_log(path: Path, blind: Callable[[Act, int], bool] = lambda _act, _end: True) -> JudgeLog:
     """Read one judge's file; one that is not there holds nothing.
+
+    Args:
+        path: The file.
+        blind: Whether an act was done blind, from the act and the bytes up to its end. What was decided blind is
+            neither replaced nor taken back by an act that was not.
 
     Raises:
         GradingError: It is there but cannot be opened.
@@ -129,16 +134,27 @@ def read_log(path: Path) -> JudgeLog:
             problems.append(f"{place}:{number}: repeats the line of act {one_line(act.act, 20)}, and was left out")
         elif act.undoes is None:
             placed[act.act] = Placed(act, number, end)
-        elif placed.pop(act.undoes, None) is None:
+        elif act.undoes not in placed:
             problems.append(f"{place}:{number}: takes back a line that is not there")
+        elif blind(placed[act.undoes].act, placed[act.undoes].end) and not blind(act, end):
+            problems.append(f"{place}:{number}: takes back a blind verdict and is not blind; the verdict stands")
+        else:
+            del placed[act.undoes]
     order = tuple(placed.values())
-    standing = {entry.act.item: entry for entry in order if entry.act.item is not None}
+    standing: dict[str, Placed] = {}
+    for entry in order:
+        item = entry.act.item or ""
+        before = standing.get(item)
+        if before is not None and blind(before.act, before.end) and not blind(entry.act, entry.end):
+            problems.append(f"{place}:{entry.line}: changes a blind verdict and is not blind; the earlier one stands")
+        else:
+            standing[item] = entry
     return JudgeLog(judge=path.stem, standing=standing, order=order, problems=tuple(problems), size=len(data))
 
 
-def read_logs(runs: Runs) -> tuple[JudgeLog, ...]:
-    """The files of all judges, by name."""
-    return tuple(read_log(path) for path in sorted(runs.verdicts.glob("*.jsonl")) if _JUDGE.fullmatch(path.stem))
+def judges(runs: Runs) -> tuple[str, ...]:
+    """Names of the judges that have files."""
+    return tuple(sorted(path.stem for path in runs.verdicts.glob("*.jsonl") if _JUDGE.fullmatch(path.stem)))
 
 
 class Verdicts:

@@ -1,15 +1,24 @@
 """What the judges said of each item, and what follows from it."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal
 
 import msgspec
 
 from tokenbench.grading.blindness import Sight, sight
 from tokenbench.grading.items import BlindItem
 from tokenbench.grading.mapping import BlindMapping
-from tokenbench.grading.verdicts import DECISIONS, Decision, JudgeLog, LogState, Placed, read_logs, unchanged_since
+from tokenbench.grading.verdicts import (
+    DECISIONS,
+    Act,
+    Decision,
+    JudgeLog,
+    LogState,
+    judges,
+    read_log,
+    unchanged_since,
+)
 from tokenbench.transcripts.evidence import Runs
 
 
@@ -53,18 +62,22 @@ def read_votes(runs: Runs, items: Mapping[str, BlindItem], mapping: BlindMapping
     locked = mapping.locked if mapping is not None and seen.opened is not None else None
     by_item: dict[str, list[Vote]] = {}
     problems: list[str] = []
-    logs = read_logs(runs)
-    for log in logs:
+    logs: list[JudgeLog] = []
+    names = judges(runs)
+    for judge in names:
+        others = frozenset(names) - {judge}
+        blind = _blindness(runs, judge, others, seen=seen, locked=locked, problems=problems)
+        log = read_log(runs.verdicts / f"{judge}.jsonl", blind)
+        logs.append(log)
         problems.extend(log.problems)
-        until = _sealed_bytes(runs, log, locked, problems)
         for item_id, placed in log.standing.items():
             item = items.get(item_id)
             if item is None:
                 known = mapping is not None and any(mapped.id == item_id for mapped in mapping.items)
                 what = "is stale: the answer it was given on has changed" if known else "is about no item of the queue"
-                problems.append(f"verdicts/{log.judge}.jsonl:{placed.line}: {what}")
+                problems.append(f"verdicts/{judge}.jsonl:{placed.line}: {what}")
                 continue
-            by_item.setdefault(item_id, []).append(_vote(log.judge, placed, item, seen, until))
+            by_item.setdefault(item_id, []).append(_vote(judge, placed.act, item, blind=blind(placed.act, placed.end)))
     return Votes(
         by_item={item: tuple(votes) for item, votes in by_item.items()},
         judges=tuple(log.judge for log in logs if log.order),
@@ -72,28 +85,46 @@ def read_votes(runs: Runs, items: Mapping[str, BlindItem], mapping: BlindMapping
     )
 
 
-def _sealed_bytes(runs: Runs, log: JudgeLog, locked: Mapping[str, LogState] | None, problems: list[str]) -> int | None:
-    """How far a judge's file is known to be as it was when the queue was locked; None while it is not locked."""
-    if locked is None:
-        return None
-    state = locked.get(log.judge)
-    if state is None:
-        return 0
-    if unchanged_since(runs.verdicts / f"{log.judge}.jsonl", state):
-        return state.bytes
-    problems.append(f"verdicts/{log.judge}.jsonl: lines were changed after the queue was locked")
-    return 0
+def _blindness(
+    runs: Runs,
+    judge: str,
+    others: frozenset[str],
+    *,
+    seen: Sight,
+    locked: Mapping[str, LogState] | None,
+    problems: list[str],
+) -> Callable[[Act, int], bool]:
+    """Whether acts of a judge were done blind: by their time, and by where they stand in a file that was measured.
+
+    Times can be written by hand; how long the file was when the queue was locked, and what it held, is in blind.json.
+    """
+    until: int | None = None
+    if locked is not None:
+        state = locked.get(judge)
+        until = state.bytes if state is not None else 0
+        if state is not None and not unchanged_since(runs.verdicts / f"{judge}.jsonl", state):
+            problems.append(f"verdicts/{judge}.jsonl: lines were changed after the queue was locked")
+            until = 0
+
+    def blind(act: Act, end: int) -> bool:
+        if until is not None and end > until:
+            return False
+        return seen.blind(judge, act.t, model=act.model is not None, others=others)
+
+    return blind
 
 
-def _vote(judge: str, placed: Placed, item: BlindItem, seen: Sight, until: int | None) -> Vote:
-    act, now = placed.act, item.seen
-    names: tuple[Literal["question", "truth", "answer"], ...] = ("question", "truth", "answer")
+_SEEN: Final[tuple[Literal["question", "truth", "answer"], ...]] = ("question", "truth", "answer")
+
+
+def _vote(judge: str, act: Act, item: BlindItem, *, blind: bool) -> Vote:
+    now = item.seen
     return Vote(
         judge=judge,
         verdict=act.verdict or "unknown",
         note=act.note,
-        blind=seen.blind(judge, act.t, model=act.model is not None) and (until is None or placed.end <= until),
-        stale=tuple(name for name in names if getattr(act.seen, name) != getattr(now, name)),
+        blind=blind,
+        stale=tuple(name for name in _SEEN if getattr(act.seen, name) != getattr(now, name)),
         model=act.model,
         failed=act.failed,
         scripted=act.scripted,

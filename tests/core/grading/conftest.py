@@ -24,6 +24,12 @@ if "fabricated" not in sys.modules:
     _load()
 
 
+@pytest.fixture(autouse=True)
+def _no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dozens of small files a test: waiting for the disk each time would take most of it."""
+    monkeypatch.setattr("os.fsync", lambda _handle: None)
+
+
 @pytest.fixture
 def fabricate(tmp_path: Path) -> Callable[..., Any]:
     """Make an experiment in a fresh folder."""

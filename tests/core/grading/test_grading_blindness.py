@@ -37,7 +37,14 @@ def test_who_peeked_is_not_blind_afterwards_and_was_before(tmp_path: Path) -> No
     seen = sight(runs)
     assert seen.blind("ann", 999.0, model=False)
     assert not seen.blind("ann", 1000.0, model=False)
-    assert seen.blind("bob", 2000.0, model=False)
+    assert seen.blind("bob", 2000.0, model=False, others={"ann"})
+
+
+def test_a_look_under_an_account_that_is_no_judges_name_may_have_been_anybodys(tmp_path: Path) -> None:
+    runs, journal, _ = a_journal(tmp_path)
+    journal.write("peeked", judge="root", cell="native__q01__r1")
+    assert not sight(runs).blind("ann", 2000.0, model=False, others={"bob"})
+    assert sight(runs).blind("ann", 999.0, model=False, others={"bob"})
 
 
 def test_a_look_without_a_name_may_have_been_anybodys_but_no_models(tmp_path: Path) -> None:

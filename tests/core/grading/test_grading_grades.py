@@ -218,6 +218,23 @@ def test_a_late_verdict_never_outweighs_blind_ones(fabricate: Fabricate) -> None
     assert [vote.blind for vote in grade.votes] == [True, False, False]
 
 
+def test_after_the_opening_nobody_changes_or_takes_back_what_he_decided_blind(fabricate: Fabricate) -> None:
+    bench = fabricate(questions=1)
+    bench.run_all()
+    bench.judge("ann", lambda _: "wrong")
+    bench.open()
+    bench.judge("ann", lambda _: "correct")
+    found = grade_all(bench.loaded)
+    assert {grade.result for grade in found.grades.values()} == {"wrong"}
+    assert "the earlier one stands" in found.votes.problems[0]
+    desk = bench.desk("ann")
+    while desk.undo() is not None:
+        bench.clock.advance(1.0)
+    found = grade_all(bench.loaded)
+    assert {grade.result for grade in found.grades.values()} == {"wrong"}
+    assert "the verdict stands" in found.votes.problems[0]
+
+
 def test_a_late_verdict_with_an_early_time_is_found_out_by_the_length_of_its_file(fabricate: Fabricate) -> None:
     bench = fabricate(questions=1)
     bench.run_all()
@@ -227,7 +244,8 @@ def test_a_late_verdict_with_an_early_time_is_found_out_by_the_length_of_its_fil
     bench.judge("ann", lambda _: "correct")
     bench.judge("bob", lambda _: "correct")
     grade = one(bench, "native")
-    assert grade.refused(Code.NOT_BLIND)
+    assert grade.result == "wrong"
+    assert [(vote.judge, vote.blind) for vote in grade.votes] == [("ann", True), ("bob", False)]
 
 
 def test_a_verdict_that_was_edited_after_the_opening_is_not_blind_and_is_named(fabricate: Fabricate) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenbench.clock import ManualClock
 from tokenbench.errors import GradingError
 from tokenbench.grading.items import BlindItem
-from tokenbench.grading.verdicts import DECISIONS, Verdicts, check_judge, read_log, read_logs
+from tokenbench.grading.verdicts import DECISIONS, Verdicts, check_judge, judges, read_log
 from tokenbench.transcripts.evidence import Runs
 
 
@@ -113,7 +113,7 @@ def test_a_copied_line_counts_once(verdicts: Verdicts) -> None:
 
 def test_a_file_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
     assert read_log(tmp_path / "ann.jsonl").standing == {}
-    assert read_logs(Runs(tmp_path / "runs")) == ()
+    assert judges(Runs(tmp_path / "runs")) == ()
 
 
 @pytest.mark.parametrize("name", ["", "../x", "Ann", "a b", "a.b", "-a", "x" * 41, "ann\n", "ä"])
