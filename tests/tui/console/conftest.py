@@ -223,3 +223,9 @@ def screen_text(pilot: Pilot) -> str:
 def shown() -> Callable[[Pilot], str]:
     """What stands on the terminal, as text."""
     return screen_text
+
+
+@pytest.fixture
+def transcript() -> Callable[..., bytes]:
+    """What the claude CLI prints for a run."""
+    return stream

@@ -5,10 +5,11 @@ from decimal import Decimal
 from typing import Final
 
 from tokenbench.figures import Refusal
-from tokenbench.ledger.model import CallRow, Equation, Ledger, Live, Tokens
+from tokenbench.ledger.model import Equation, Ledger, Live, Tokens
 from tokenbench.text import one_line
 from tokenbench_tui.console import amounts
 from tokenbench_tui.console.codes import MONEY
+from tokenbench_tui.console.screens.ledger.calls import add_calls
 from tokenbench_tui.console.widgets.ink import Line, Page, Pages, Span, clip, fit, line, paragraph, spread
 
 COUNTERS: Final = ("input", "cache_write_5m", "cache_write_1h", "cache_read", "output")
@@ -70,11 +71,9 @@ def ledger_page(ledger: Ledger, cells: int) -> Page:
             words = f"{refusal.reason}. {refusal.remedy}."
             label = (f" dollars: {refusal.code}  ", "warn")
             pages.add(*paragraph((label,), words, cells - 1, indent=3, ink="quiet"), key=refusal.code)
-    pages.add(call_heading(cells))
-    for row in ledger.call_rows:
-        pages.add(call_line(row, cells), key=row.message_id)
+    add_calls(pages, ledger.call_rows, cells)
     _remainder(pages, ledger, cells)
-    _models(pages, ledger)
+    _models(pages, ledger, cells)
     _tools(pages, ledger)
     _answer(pages, ledger, cells)
     _stream(pages, ledger, cells)
@@ -98,9 +97,7 @@ def live_page(so_far: Ledger, cells: int) -> Page:
     """A run under way: its calls and tools as they come; nothing is reconciled before its end."""
     pages = Pages()
     pages.add(line((" nothing is reconciled before the run has ended", "quiet")))
-    pages.add(call_heading(cells))
-    for row in so_far.call_rows:
-        pages.add(call_line(row, cells), key=row.message_id)
+    add_calls(pages, so_far.call_rows, cells)
     _tools(pages, so_far)
     return pages.done()
 
@@ -156,43 +153,6 @@ def _differing(left: Tokens, right: Tokens) -> Iterable[tuple[str, int, int]]:
             yield name, a, b
 
 
-def call_heading(cells: int) -> Line:
-    """Titles of the columns of calls."""
-    del cells
-    columns = "".join(fit(name, size, "right") for name, size in _CALL_COLUMNS)
-    return line((f" {columns}  then", "quiet"))
-
-
-_CALL_COLUMNS: Final = (
-    ("call", 5),
-    ("prompt", 10),
-    ("fresh", 8),
-    ("write 5m", 9),
-    ("write 1h", 9),
-    ("read", 10),
-    ("out", 7),
-)
-
-
-def call_line(row: CallRow, cells: int) -> Line:
-    """One call: its prompt, how that was billed, and what came of it."""
-    tokens = row.tokens
-    out = f"≥{tokens.output:,}" if row.output_is_partial else f"{tokens.output:,}"
-    values = (
-        str(row.number),
-        f"{tokens.billed_input:,}",
-        f"{tokens.input:,}",
-        f"{tokens.cache_write_5m:,}",
-        f"{tokens.cache_write_1h:,}",
-        f"{tokens.cache_read:,}",
-        out,
-    )
-    columns = "".join(fit(value, size, "right") for value, (_, size) in zip(values, _CALL_COLUMNS, strict=True))
-    then = ", ".join(one_line(name, 40) for name in row.then) or "answer"
-    whose: Span = ("  in a subagent", "quiet") if row.parent is not None else ("", "plain")
-    return clip(line(f" {columns}  {then}", whose), cells)
-
-
 def _remainder(pages: Pages, ledger: Ledger, cells: int) -> None:
     if not ledger.remainder:
         return
@@ -202,40 +162,34 @@ def _remainder(pages: Pages, ledger: Ledger, cells: int) -> None:
         pages.add(clip(line(f"{what}{one.tokens.billed_input:>10,} in {one.tokens.output:>8,} out"), cells))
 
 
-def _models(pages: Pages, ledger: Ledger) -> None:
+def _models(pages: Pages, ledger: Ledger, cells: int) -> None:
     if len(ledger.models) < 2:
         return
     _heading(pages, "models of the process")
     for name, row in ledger.models.items():
         role = "reported apart, charged to no arm" if row.role == "sidecar" else row.role
         cost = f"${amounts.usd(row.cost_usd)}" if row.cost_usd is not None else amounts.UNKNOWN
-        shown = (
-            f"   {fit(one_line(name, 40), 28)}{row.tokens.billed_input:>10,} in {row.tokens.output:>8,} out  {cost:>8}"
-        )
-        pages.add(line(shown, (f"  {role}", "quiet")))
+        tokens = f"{row.tokens.billed_input:>10,} in {row.tokens.output:>8,} out  {cost:>8}"
+        pages.add(clip(line(f"   {fit(one_line(name, 40), 25)}{tokens}", (f"  {role}", "quiet")), cells))
 
 
 def _tools(pages: Pages, ledger: Ledger) -> None:
     if not ledger.tools:
         return
-    pages.add(
-        line(
-            (fit(" tool", 22) + fit("uses", 6, "right") + fit("errors", 8, "right"), "quiet"),
-            (fit("denied", 8, "right") + fit("characters given back", 24, "right"), "quiet"),
-        )
+    heads = (
+        fit(head, size, "right") for head, size in zip(("uses", "errors", "denied", "characters"), _TOOL, strict=True)
     )
+    pages.add(line((fit(" tool", 22) + "".join(heads), "quiet")))
     for tool in ledger.tools:
-        denied: Span = (fit(str(tool.denied), 8, "right"), "warn" if tool.denied else "plain")
-        errors: Span = (fit(str(tool.errors), 8, "right"), "warn" if tool.errors else "plain")
-        pages.add(
-            line(
-                fit(f"   {one_line(tool.name, 40)}", 22),
-                fit(str(tool.uses), 6, "right"),
-                errors,
-                denied,
-                fit(f"{tool.result_characters:,}", 24, "right"),
-            )
-        )
+        counts = (tool.uses, tool.errors, tool.denied, tool.result_characters)
+        spans: list[Span] = [(fit(f"   {one_line(tool.name, 40)}", 22), "plain")]
+        for index, (count, size) in enumerate(zip(counts, _TOOL, strict=True)):
+            spans.append((fit(f"{count:,}", size, "right"), "warn" if index in (1, 2) and count else "plain"))
+        pages.add(tuple(spans))
+
+
+_TOOL: Final = (6, 8, 8, 14)
+"""Cells of the columns of tools: uses, errors, denied, characters given back to the model."""
 
 
 def _answer(pages: Pages, ledger: Ledger, cells: int) -> None:

@@ -119,10 +119,11 @@ def _arm_width(results: Results) -> int:
 
 def _headline(pages: Pages, results: Results, cells: int) -> None:
     wide = cells >= 110
-    arm_cells, figure_cells = _arm_width(results), 34 if wide else 19
+    arm_cells, figure_cells = _arm_width(results), 34 if wide else 15
     heads = f" {fit('arm', arm_cells - 1)}{fit('correct', 8, 'right')}{fit('turns', 7, 'right')}"
     ratio_head = f"÷ {one_line(results.experiment.baseline, 14)} (95 %)"
-    pages.add(line((heads + fit("tokens per correct", figure_cells, "right") + "   " + ratio_head, "quiet")))
+    figure_head = fit("tokens per correct" if wide else "tokens/correct", figure_cells, "right")
+    pages.add(clip(line((f"{heads}{figure_head}   {ratio_head}", "quiet")), cells))
     for arm in results.experiment.arms:
         published = results.headline.get(arm)
         start = line(
@@ -171,10 +172,10 @@ def _ratio(results: Results, arm: str) -> Line:
     published = ratio.tokens_per_correct
     if isinstance(published, Refusal):
         return ((f"REFUSED {published.code}", "loud"), (f"  {published.reason}", "plain"))
-    shown: Line = ((number(published), "strong"), (f"  {interval(published)}", "plain"))
+    shown: Line = ((number(published), "strong"), (f" {interval(published)}", "plain"))
     if ratio.reading == "not distinguishable":
-        return (("not distinguishable  ", "warn"), *shown)
-    return (*shown, (f"  {ratio.reading}", "good" if ratio.reading == "fewer" else "bad")) if ratio.reading else shown
+        return (("not distinguishable ", "warn"), *shown)
+    return (*shown, (f" {ratio.reading}", "good" if ratio.reading == "fewer" else "bad")) if ratio.reading else shown
 
 
 def _banners(pages: Pages, results: Results, cells: int) -> None:
@@ -210,7 +211,8 @@ def _breakdowns(
     """Tokens per correct answer of each arm there; what the headline arm loses stands first."""
     arms = results.experiment.arms
     name_cells = 22 if cells >= 76 else 18
-    column = max(9, min(22, (cells - name_cells - 8) // max(1, len(arms))))
+    loses = f"  {one_line(results.experiment.headline_arm, 16)} loses"
+    column = max(9, min(22, (cells - name_cells - len(loses)) // max(1, len(arms))))
     code = _one_code([part.tokens_per_correct for parts in table.values() for part in parts.values()])
     if code is not None:
         pages.add(line((f" by {kind}  ", "quiet"), (f"all {len(table)} REFUSED {code}", "loud")))
@@ -218,7 +220,7 @@ def _breakdowns(
             pages.add(line((f"   {one_line(str(name), 60)}", "quiet")), key=Why(kind, str(name)))
         return
     heads = "".join(fit(one_line(arm, 20), column, "right") for arm in arms)
-    pages.add(line((f" {fit(kind, name_cells - 1)}{heads}", "quiet")))
+    pages.add(clip(line((f" {fit(kind, name_cells - 1)}{heads}", "quiet")), cells))
     for name in sorted(table, key=lambda one: not _loses(results, table[one])):
         spans: list[Span] = [(f" {fit(one_line(str(name), 40), name_cells - 1)}", "plain")]
         for arm in arms:
@@ -226,7 +228,7 @@ def _breakdowns(
             text, ink = short(one.tokens_per_correct if one is not None else None)
             spans.append((" " + fit(text, column - 1, "right"), ink))
         if _loses(results, table[name]):
-            spans.append((f"   {one_line(results.experiment.headline_arm, 16)} loses", "bad"))
+            spans.append((loses, "bad"))
         pages.add(clip(tuple(spans), cells), key=Why(kind, str(name)))
 
 
@@ -260,7 +262,7 @@ def _more(pages: Pages, results: Results, cells: int) -> None:
     name_cells = 25
     column = max(9, min(22, (cells - name_cells - 2) // max(1, len(arms))))
     heads = "".join(fit(one_line(arm, 20), column, "right") for arm in arms)
-    pages.add(line((f" {fit('more', name_cells - 1)}{heads}", "quiet")))
+    pages.add(clip(line((f" {fit('more', name_cells - 1)}{heads}", "quiet")), cells))
     for name, row in more_rows(results):
         spans: list[Span] = [(f" {fit(name, name_cells - 1)}", "plain")]
         for arm in arms:
@@ -324,9 +326,8 @@ def _explain(pages: Pages, results: Results, what: str, published: Published, ce
         pages.add(line(("   ", "plain"), (key_name, "key"), f" {words}"), ())
         return
     bounds = f"  95 % {interval(published)}" if published.interval is not None else ""
-    pages.add(
-        line(*label, (number(published), "strong"), f" {published.unit}{bounds}", (f"  {published.basis}", "quiet"))
-    )
+    words = f"{number(published)} {published.unit}{bounds}, {published.basis}"
+    pages.add(*paragraph(label, words, cells - 1, indent=3))
     if runs and published.runs:
         pages.add(line((f"   from {len(published.runs)} runs; Enter opens the ledger", "quiet")))
         by_cell = {row.cell: row for row in results.runs}
