@@ -56,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         progress=lambda text: teller.tell(Note(progress=one_line(text, 300))),
         ready=teller.ready,
         adopts=processes.adopt_orphans(),
+        guards=True,
     )
     try:
         return asyncio.run(session.run())

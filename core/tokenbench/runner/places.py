@@ -5,6 +5,7 @@ The paths are short, because the agent makes Unix sockets below TMPDIR and their
 
 import hashlib
 import os
+import secrets
 import shlex
 import shutil
 import stat
@@ -74,6 +75,7 @@ class Places:
         self.id = hashlib.sha256(os.fsencode(runs.resolve())).hexdigest()[:12]
         """Names this `runs/` on this machine."""
         self.folder = _base() / self.id
+        self._runner = secrets.token_hex(4)
 
     def prepare(self) -> None:
         """Make the folders and the `xq` command.
@@ -136,10 +138,15 @@ class Places:
         return self.folder / "control.sock"
 
     def marker(self, stem: str, attempt: int) -> str:
-        """The run marker of an attempt; that of the experiment, `marker_prefix`, begins it."""
-        return f"{self.marker_prefix}{stem}/{attempt}/"
+        """The run marker of an attempt of this runner."""
+        return f"{self.own_marks}{stem}/{attempt}/"
+
+    @property
+    def own_marks(self) -> str:
+        """How the markers of this runner's runs begin."""
+        return f"{self.marker_prefix}{self._runner}/"
 
     @property
     def marker_prefix(self) -> str:
-        """How the markers of this experiment's runs begin."""
+        """How the markers of every run of this experiment begin, whichever runner started it."""
         return f"{self.id}/"

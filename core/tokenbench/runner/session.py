@@ -20,6 +20,7 @@ from tokenbench.rehearsal.scripts import ScriptBook, load_scripts
 from tokenbench.runner import lock, processes
 from tokenbench.runner.attempt import Executor
 from tokenbench.runner.control import ControlServer, Reply, Request
+from tokenbench.runner.guard import guarded
 from tokenbench.runner.journal import Journal, JournalReader
 from tokenbench.runner.places import Places
 from tokenbench.runner.prepare import Prepared, prepare
@@ -94,6 +95,7 @@ class Session:
         progress: Callable[[str], None] = lambda _text: None,
         ready: Callable[[], None] = lambda: None,
         adopts: bool = False,
+        guards: bool = False,
     ) -> None:
         """
         Args:
@@ -104,6 +106,7 @@ class Session:
             progress: Receives sentences while everything is prepared.
             ready: Is called when the first run may start and the socket answers.
             adopts: This process collects the orphans of its agents (`processes.adopt_orphans`).
+            guards: A guard ends the agents if this process is killed.
         """
         self._settings = settings
         self._clock = clock
@@ -111,6 +114,7 @@ class Session:
         self._environment = environment
         self._progress = progress
         self._ready = ready
+        self._guards = guards
         self._supervisor = Supervisor(clock, adopts=adopts)
 
     async def run(self) -> int:
@@ -140,6 +144,7 @@ class Session:
                 journal.write("planned", cells=tuple(cell.name for cell in prepared.cells))
                 if prepared.newly_sealed:
                     journal.write("sealed")
+                guard = guarded(places.own_marks) if self._guards else contextlib.nullcontext()
                 async with self._scripted_api(book, runs) as api:
                     executor = Executor(
                         prepared,
@@ -163,7 +168,8 @@ class Session:
                         spent=history.spent,
                         backoff=self._settings.backoff,
                     )
-                    tally = await self._schedule(scheduler, runs, places)
+                    with guard:
+                        tally = await self._schedule(scheduler, runs, places)
             except BaseException as error:
                 _tell_failure(journal, error)
                 raise

@@ -116,7 +116,7 @@ class _Fold:
                 self.reason = entry.reason or ""
             case "planned":
                 self.planned = tuple(dict.fromkeys((*self.planned, *entry.cells)))
-                self.phase = "running"
+                self.phase, self.reason = "running", ""
             case "paused":
                 self.phase = "paused"
             case "resumed":

@@ -74,8 +74,7 @@ async def test_killed_in_mid_run_it_loses_no_closed_run_and_repeats_none(place: 
     place.write(["PLAIN", "PLAIN", "GATE go", "PLAIN"])
     pid = await start(place)
     await place.at_gate(3)
-    agents = processes.marked(place.places.marker_prefix)
-    assert len(agents) >= 1
+    assert len(processes.marked(place.places.marker_prefix)) >= 1
     os.kill(pid, signal.SIGKILL)
     await place.until(lambda: gone(pid))
     closed = {path: path.read_bytes() for path in place.runs.folder.glob("native__q[12]__r1*")}
@@ -83,11 +82,12 @@ async def test_killed_in_mid_run_it_loses_no_closed_run_and_repeats_none(place: 
     assert (place.runs.folder / "native__q3__r1.jsonl.part").exists()
     status = read_status(place.folder, now=0)
     assert (status.runner.state, status.cells.finished, status.cells.waiting) == ("lost", 2, 2)
+    # Nobody reads what they print any more, so they must not go on spending: the guard ends them.
+    await place.until(lambda: not processes.marked(place.places.marker_prefix))
 
     place.open_gate()
     pid = await start(place)
     await place.until(lambda: gone(pid))
-    assert not [agent for agent in agents if agent.is_running() and agent.status() != psutil.STATUS_ZOMBIE]
     started = [entry.cell for entry in place.journal("run_started")]
     assert started == [f"native__q{n}__r1" for n in (1, 2, 3, 3, 4)]
     assert {path: path.read_bytes() for path in closed} == closed
@@ -97,6 +97,24 @@ async def test_killed_in_mid_run_it_loses_no_closed_run_and_repeats_none(place: 
     assert recovered.tokens is not None
     assert recovered.tokens.billed_input > 0
     assert not list(place.runs.folder.glob("*.part"))
+
+
+async def test_what_a_runner_and_its_guard_left_is_ended_by_the_next_runner(place: Lab) -> None:
+    place.write(["GATE go"])
+    pid = await start(place)
+    await place.at_gate()
+    agents = processes.marked(place.places.marker_prefix)
+    for process in psutil.Process(pid).children():
+        if process not in agents:
+            process.kill()
+    os.kill(pid, signal.SIGKILL)
+    await place.until(lambda: gone(pid))
+    assert processes.marked(place.places.marker_prefix) == agents
+    place.open_gate()
+    pid = await start(place)
+    await place.until(lambda: gone(pid))
+    assert not [agent for agent in agents if processes.identity(agent.pid) is not None]
+    assert place.record("native__q1__r1").attempt == 2
 
 
 async def test_sigterm_ends_the_runs_and_keeps_them_as_attempts(place: Lab) -> None:
