@@ -11,6 +11,7 @@ Exit code 0 without TARGET: pip ended without opening such an archive. This file
 """
 
 import hashlib
+import importlib.util
 import os
 import runpy
 import shutil
@@ -68,6 +69,8 @@ def digest(path: Path) -> str:
 
 
 if __name__ == "__main__":
+    if importlib.util.find_spec("pip") is None:
+        sys.exit("No module named pip")
     sys.addaudithook(Guard(sys.argv[1], Path(sys.argv[2])))
     sys.argv = ["pip", *sys.argv[3:]]
     runpy.run_module("pip", run_name="__main__")

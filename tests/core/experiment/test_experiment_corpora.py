@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import venv
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,17 @@ def test_a_package_that_is_not_there_says_where_to_put_it(shelf: Shelf) -> None:
     with pytest.raises(CorpusError, match="pip could not fetch it") as caught:
         shelf.obtain("0" * 64, "nothing-of-that-name==1.0")
     assert str(shelf.cache / "corpora" / ("0" * 64) / "archive") in caught.value.remedy
+
+
+def test_a_python_without_pip_says_how_to_get_it_and_gives_no_traceback(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv.create(tmp_path / "bare", with_pip=False)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
+    with pytest.raises(CorpusError, match="pip is not installed for this Python") as caught:
+        shelf.obtain()
+    assert "-m ensurepip" in caught.value.remedy
+    assert not any("Traceback" in said for said in shelf.said)
 
 
 def test_a_tree_that_was_changed_in_the_cache_is_unpacked_anew(shelf: Shelf) -> None:
