@@ -326,13 +326,15 @@ class _Run:
         if self._protocol.failure is not None:
             raise self._protocol.failure
         self._look(self._splitter.close())
+        seconds = self._clock.monotonic() - self._begun
         return _End(
             pid=pid,
             ended_by=ended_by,
             exit_code=None if killed else transport.get_returncode(),
             started=began,
-            ended=self._clock.now(),
-            seconds=self._clock.monotonic() - self._begun,
+            # Not the wall clock's word, which can jump: a run never ends before it began.
+            ended=began + seconds,
+            seconds=seconds,
             leftovers=leftovers,
         )
 
