@@ -1,5 +1,6 @@
 """The matrix: all figures of an experiment, from its files alone."""
 
+import math
 from collections import Counter
 
 from tokenbench.experiment.model import CLASSES, Loaded, QuestionClass
@@ -169,14 +170,22 @@ def _rows(world: World) -> tuple[RunRow, ...]:
     return tuple(rows)
 
 
+def loses(mine: Breakdown, base: Breakdown | None) -> bool:
+    """Whether an arm does worse than the baseline: more tokens per correct answer, or none correct where it has one."""
+    if isinstance(mine.ratio, Figure):
+        return mine.ratio.value > 1
+    nothing = isinstance(mine.tokens_per_correct, Refusal) and mine.tokens_per_correct.code == Code.NO_CORRECT
+    return nothing and base is not None and isinstance(base.tokens_per_correct, Figure)
+
+
 def losing_first(results: Results, arm: str) -> list[tuple[QuestionClass, Breakdown]]:
     """An arm's classes, those first in which it loses to the baseline; refused ones stand before those it wins."""
 
     def order(entry: tuple[QuestionClass, Breakdown]) -> tuple[int, float]:
-        ratio = entry[1].ratio
-        if isinstance(ratio, Figure):
-            return (0, -float(ratio.value)) if ratio.value > 1 else (2, -float(ratio.value))
-        return (1, 0.0) if isinstance(ratio, Refusal) else (3, 0.0)
+        name, mine = entry
+        if loses(mine, results.by_class[name].get(results.experiment.baseline)):
+            return 0, -float(mine.ratio.value) if isinstance(mine.ratio, Figure) else -math.inf
+        return (2, -float(mine.ratio.value)) if isinstance(mine.ratio, Figure) else (1, 0.0)
 
     rows: list[tuple[QuestionClass, Breakdown]] = [
         (name, arms[arm]) for name, arms in results.by_class.items() if arm in arms

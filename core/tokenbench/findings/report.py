@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from tokenbench.experiment.composition import Composition, sentence
 from tokenbench.figures import Figure, Published, Refusal
-from tokenbench.findings.matrix import losing_first
+from tokenbench.findings.matrix import loses, losing_first
 from tokenbench.findings.results import Breakdown, Counts, Ratio, Results
 from tokenbench.text import one_line
 
@@ -100,7 +100,8 @@ def _banners(banners: Sequence[Refusal]) -> str:
     for banner in banners:
         lines.append(f"> ## {banner.code}")
         lines.append(f"> **{_cell(banner.reason)}.**")
-        lines += [f"> - {_cell(line)}" for line in banner.evidence]
+        if banner.evidence:
+            lines += [">", *(f"> - {_cell(line)}" for line in banner.evidence), ">"]
         lines.append(f"> What would mend it: {_cell(banner.remedy)}.")
         lines.append("")
     return "\n".join(lines).rstrip()
@@ -153,9 +154,9 @@ def _losing(results: Results) -> str:
     rows: list[list[str]] = []
     for name, mine in losing_first(results, arm):
         ratio = mine.ratio
-        says = "–"
-        if isinstance(ratio, Figure):
-            says = "**loses**" if ratio.value > 1 else "wins"
+        says = "wins" if isinstance(ratio, Figure) else "–"
+        if loses(mine, results.by_class[name].get(results.experiment.baseline)):
+            says = "**loses**"
         rows.append(
             [
                 _cell(name),

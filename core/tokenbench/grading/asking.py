@@ -16,7 +16,6 @@ from tokenbench.clock import Clock
 from tokenbench.errors import GradingError
 from tokenbench.experiment import seal as seals
 from tokenbench.experiment.model import AgentSettings, Arm, Limits, Loaded
-from tokenbench.files import private_folder
 from tokenbench.grading.counted import judge_folder
 from tokenbench.grading.items import BlindItem
 from tokenbench.grading.judge import AskModel, Judged, Reply, judge_queue
@@ -67,7 +66,7 @@ class ClaudeJudge:
         clock: Clock,
         slots: int = 1,
     ) -> None:
-        self._folder = private_folder(judge_folder(runs, judge))
+        self._folder = judge_folder(runs, judge, make=True)
         self._judge = judge
         self._cli = cli
         self._model = model
@@ -244,7 +243,7 @@ async def _scripted_address(
     from tokenbench.rehearsal.served import RunKey
 
     book = load_scripts(scripts) if scripts is not None else ScriptBook()
-    log = private_folder(judge_folder(runs, judge)) / "served.jsonl"
+    log = judge_folder(runs, judge, make=True) / "served.jsonl"
     async with ScriptedApi(book, clock=clock, log=log) as api:
 
         def open_for(item: BlindItem) -> str:

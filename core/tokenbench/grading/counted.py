@@ -9,6 +9,7 @@ import msgspec
 from tokenbench.errors import TokenbenchError
 from tokenbench.experiment.model import Cell, Loaded
 from tokenbench.experiment.plan import plan_cells
+from tokenbench.files import private_folder
 from tokenbench.ledger import read_ledger
 from tokenbench.ledger.model import Ledger
 from tokenbench.transcripts.evidence import COUNTED, Record, Runs, read_record
@@ -164,9 +165,16 @@ def _attempts(runs: Runs, ledgers: Ledgers) -> tuple[tuple[Attempt, ...], dict[s
     return tuple(found), lost
 
 
-def judge_folder(runs: Runs, judge: str) -> Path:
-    """Where the transcripts of a model judge lie."""
-    return runs.folder / "judges" / judge
+def judge_folder(runs: Runs, judge: str, *, make: bool = False) -> Path:
+    """Where the transcripts of a model judge lie.
+
+    Args:
+        runs: The results folder.
+        judge: The judge's name.
+        make: Make it, private to its owner.
+    """
+    folder = runs.folder / "judges"
+    return private_folder(private_folder(folder) / judge) if make else folder / judge
 
 
 def judge_ledgers(runs: Runs, judge: str, ledgers: Ledgers = LEDGERS) -> dict[str, Ledger]:
