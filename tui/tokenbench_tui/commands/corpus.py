@@ -23,7 +23,7 @@ def corpus(folder: Path, as_json: bool) -> None:
         cache=corpora.default_cache(),
         progress=lambda text: click.echo(one_line(text, 200), err=True),
     )
-    measured = composition.measure(obtained.root)
+    measured = composition.measure(obtained.root, obtained.sha256)
     if as_json:
         document = {
             "label": obtained.label,
@@ -35,5 +35,7 @@ def corpus(folder: Path, as_json: bool) -> None:
         return
     click.echo(f"{one_line(obtained.label)}  {one_line(str(obtained.root))}")
     click.echo(f"sha256 of the tree {obtained.sha256}")
-    click.echo(composition.describe(measured))
+    click.echo(composition.sentence(measured))
+    for name in obtained.left_out:
+        click.echo(f"left out: {one_line(name, 200)}")
     click.echo("Next: `tokenbench-tui index`, then `tokenbench-tui rehearse`.")
