@@ -23,7 +23,7 @@ def corpus(folder: Path, as_json: bool) -> None:
         cache=corpora.default_cache(),
         progress=lambda text: click.echo(one_line(text, 200), err=True),
     )
-    measured = composition.measure(obtained.root, obtained.sha256)
+    measured = composition.measure(obtained.root, corpus_sha256=obtained.sha256)
     if as_json:
         document = {
             "label": obtained.label,
