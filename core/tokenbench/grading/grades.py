@@ -19,6 +19,7 @@ from tokenbench.grading.mapping import MappedItem, mapping_lock, read_mapping, w
 from tokenbench.grading.mechanical import Stage
 from tokenbench.grading.queue import Candidate, candidates, extend_queue, items_by_cell, items_of, suspended_questions
 from tokenbench.grading.verdicts import Decision, log_state
+from tokenbench.grading.verdicts import judges as judges_of
 from tokenbench.grading.votes import Vote, Votes, deciding, majority, read_votes
 from tokenbench.runner.journal import Journal
 from tokenbench.transcripts.evidence import Runs
@@ -193,8 +194,11 @@ def lock_and_open(loaded: Loaded, clock: Clock, *, force: bool = False) -> Openi
         mapping = read_mapping(runs)
         if mapping is None:
             raise GradingError("the mapping is gone", where=str(runs.blind), remedy="Restore it from a copy of runs/")
-        states = {path.stem: log_state(path) for path in sorted(runs.verdicts.glob("*.jsonl"))}
-        write_mapping(runs, msgspec.structs.replace(mapping, locked=states))
+        if mapping.locked is None:
+            # A lock is never renewed: were the journal's line of the opening taken out, later verdicts would pass for
+            # blind at a second one.
+            states = {judge: log_state(runs.verdicts / f"{judge}.jsonl") for judge in judges_of(runs)}
+            write_mapping(runs, msgspec.structs.replace(mapping, locked=states))
     journal.write("mapping_opened", reason=f"sha256 of the mapping: {log_state(runs.blind).sha256}")
     return Opening(items=len(queue.items), unjudged=len(waiting), missing=len(missing), judges=judges)
 

@@ -259,6 +259,23 @@ def test_a_verdict_that_was_edited_after_the_opening_is_not_blind_and_is_named(f
     assert "changed after the queue was locked" in found.votes.problems[0]
 
 
+def test_an_opening_that_was_taken_out_of_the_journal_makes_no_later_verdict_blind(fabricate: Fabricate) -> None:
+    bench = fabricate(questions=1)
+    bench.run_all()
+    bench.judge("ann", lambda _: "wrong")
+    bench.open()
+    bench.edit(
+        bench.runs.journal,
+        lambda text: "".join(line for line in text.splitlines(True) if '"mapping_opened"' not in line),
+    )
+    bench.judge("ann", lambda _: "correct")
+    bench.judge("bob", lambda _: "correct")
+    bench.open()
+    grade = one(bench, "native")
+    assert grade.result == "wrong"
+    assert [(vote.judge, vote.blind) for vote in grade.votes] == [("ann", True), ("bob", False)]
+
+
 def test_who_peeked_judges_no_more_blind(fabricate: Fabricate) -> None:
     bench = fabricate(questions=1)
     bench.run_all()
