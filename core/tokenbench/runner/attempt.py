@@ -1,8 +1,8 @@
 """One attempt of a job: the agent is started, followed, judged and recorded."""
 
 import asyncio
+import contextlib
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -91,6 +91,7 @@ class Executor:
         self._spent = spent
         self._last_ended = last_ended
         self._api = api
+        self._starting = asyncio.Lock()
         self._patience = patience or Patience(limits.run_wall_seconds, limits.run_silence_seconds)
 
     async def __call__(self, job: Job, slot: int, interrupt: Interrupt, retry: Retry) -> AttemptEnd:
@@ -130,16 +131,21 @@ class Executor:
             )
             idle = self._last_ended.get(job.arm)
             since_last_call = max(0.0, self._clock.now() - idle) if idle is not None else None
-            try:
-                ending = await self._supervisor.run(
-                    command,
-                    self._patience,
-                    observe=follower.observe,
-                    interrupt=interrupt,
-                    started=lambda pid: self._tell_started(this, pid),
-                )
-            finally:
-                follower.stop()
+            with contextlib.ExitStack() as starting:
+                # One start at a time: of two slots that are free at once, the journal tells the planned one first.
+                await self._starting.acquire()
+                starting.callback(self._starting.release)
+
+                def started(pid: int) -> None:
+                    self._tell_started(this, pid)
+                    starting.close()
+
+                try:
+                    ending = await self._supervisor.run(
+                        command, self._patience, observe=follower.observe, interrupt=interrupt, started=started
+                    )
+                finally:
+                    follower.stop()
         for failure in (follower.failure, self._api.failure if self._api is not None else None):
             if failure is not None:
                 raise failure
@@ -185,7 +191,7 @@ class Executor:
         write_access(path, index=self._prepared.index, log=log, corpus_sha256=self._prepared.corpus_sha256)
         return path
 
-    @contextmanager
+    @contextlib.contextmanager
     def _address(self, this: _Try) -> Generator[str | None]:
         """The API's address for this run; that of the scripted API is the run's own."""
         if self._api is None:

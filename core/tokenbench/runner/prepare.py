@@ -159,6 +159,26 @@ def check_seal(runs: Runs, now: seal.Seal) -> None:
     )
 
 
+def check_corpus(prepared: Prepared) -> None:
+    """Whether a corpus that is somebody's folder is still what was sealed, now that the runs have ended.
+
+    Raises:
+        RunsError: SEAL-BROKEN: it changed while the experiment ran.
+    """
+    source = prepared.loaded.config.corpus
+    if source.kind != "folder":
+        return
+    now = corpora.obtain(
+        source, experiment=prepared.loaded.folder, cache=corpora.default_cache(), progress=lambda _text: None
+    )
+    if now.sha256 != prepared.corpus_sha256:
+        raise RunsError(
+            "SEAL-BROKEN: the corpus has changed while the experiment ran",
+            where=one_line(str(prepared.corpus), 200),
+            remedy="Put the sealed content back to go on; which of the runs saw the other content, nobody can tell",
+        )
+
+
 def _refuse_foreign(runs: Runs) -> None:
     """Transcripts without a seal belong to something else; nothing is mixed with them."""
     if runs.seal.exists():

@@ -23,7 +23,7 @@ from tokenbench.runner.control import ControlServer, Reply, Request
 from tokenbench.runner.guard import guarded
 from tokenbench.runner.journal import Journal, JournalReader
 from tokenbench.runner.places import Places
-from tokenbench.runner.prepare import Prepared, prepare
+from tokenbench.runner.prepare import Prepared, check_corpus, prepare
 from tokenbench.runner.recovery import Recovery, Stamp, read_history
 from tokenbench.runner.schedule import Backoff, Job, Scheduler, Tally
 from tokenbench.runner.supervise import Patience, Supervisor
@@ -170,6 +170,7 @@ class Session:
                     )
                     with guard:
                         tally = await self._schedule(scheduler, runs, places)
+                await asyncio.to_thread(check_corpus, prepared)
             except BaseException as error:
                 _tell_failure(journal, error)
                 raise

@@ -56,7 +56,8 @@ def main() -> int:
         return 7
     (home / "trace").write_text("x")
     answered = lines("answered.jsonl")
-    words = prompt.rpartition("Question:")[2].split()
+    asked = prompt.split("Question:")
+    words = asked[-2 if "--last-question-but-one" in sys.argv else -1].split()
     match words[0] if words else "":
         case "OVERLOADED" if attempt <= int(words[1]):
             say(*lines("overloaded.jsonl"))

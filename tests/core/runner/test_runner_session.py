@@ -71,6 +71,24 @@ async def test_the_executed_order_is_the_planned_one(lab: Lab) -> None:
     assert [entry.position for entry in started] == list(range(12))
 
 
+async def test_two_at_a_time_start_in_the_planned_order_too(lab: Lab) -> None:
+    await lab.write(["PLAIN"] * 4, arms=["native", "hybrid"], concurrency=3).run()
+    (planned,) = lab.journal("planned")
+    assert tuple(entry.cell for entry in lab.journal("run_started")) == planned.cells
+
+
+async def test_a_warmup_that_is_not_its_arm_stops_everything_before_it_costs_more(lab: Lab) -> None:
+    lab.write(["PLAIN"], warmups=1)
+    prompt = lab.folder / "prompts" / "p.md"
+    prompt.write_text("The fake agent looks at what follows the last of these. Question: OTHER-TOOLS\n")
+    lab.agent.write_text(lab.agent.read_text().replace('"$@"', '--last-question-but-one "$@"'))
+    assert await lab.run() == 1
+    assert lab.record("native__w1", "warmups").outcome == "quarantined"
+    assert lab.journal("run_started") == []
+    (stopping,) = lab.journal("stopping")
+    assert "warm-up of arm native was not an instance of it" in str(stopping.reason)
+
+
 # Infrastructure, limits of the agent, quarantine.
 
 
@@ -227,6 +245,17 @@ async def test_what_a_dead_runner_left_under_way_is_kept_and_does_not_count(lab:
     assert not list(lab.runs.folder.glob(".*.part"))
 
 
+async def test_a_warmup_that_was_cut_short_is_made_again_and_kept(lab: Lab) -> None:
+    await lab.write(["PLAIN"], warmups=1).run()
+    for suffix in (".json", ".jsonl"):
+        (lab.runs.warmups / f"native__w1{suffix}").unlink()
+    (lab.runs.warmups / "native__w1.jsonl.part").write_bytes(b"")
+    (lab.runs.folder / "native__q1__r1.json").unlink()
+    assert await lab.run() == 0
+    assert lab.names("warmups") == {"native__w1.json", "native__w1.jsonl"}
+    assert "native__w1__a1.jsonl" in lab.names("attempts")
+
+
 async def test_case_42_only_the_finished_run_is_not_run_again(lab: Lab) -> None:
     """One done, one killed, one that infrastructure spoilt, one empty file: three of four run again."""
     lab.write(["PLAIN"] * 4)
@@ -284,6 +313,17 @@ async def test_a_corpus_that_changed_breaks_the_seal(lab: Lab) -> None:
     (lab.corpus / "a.py").write_text("x = 2\n")
     with pytest.raises(RunsError, match="SEAL-BROKEN: the corpus has changed"):
         await lab.run()
+
+
+async def test_a_corpus_that_changes_under_way_is_said_at_the_end(lab: Lab) -> None:
+    lab.write(["GATE go"])
+    task = asyncio.create_task(lab.run())
+    await lab.at_gate()
+    (lab.corpus / "a.py").write_text("x = 2\n")
+    lab.open_gate()
+    with pytest.raises(RunsError, match="changed while the experiment ran"):
+        await task
+    assert lab.journal("runner_ended")[-1].outcome == "failed"
 
 
 async def test_the_runs_of_another_experiment_are_refused(lab: Lab, tmp_path: Path) -> None:
