@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+DEMO ?= demo
 STAMP = $(VENV)/.installed
 
 .PHONY: demo test check clean

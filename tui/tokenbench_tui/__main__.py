@@ -3,6 +3,8 @@
 import importlib
 import os
 import sys
+import tempfile
+import traceback
 from pathlib import Path
 
 import click
@@ -73,7 +75,18 @@ def main() -> None:
         what = error.strerror or str(error)
         click.echo(f"tokenbench-tui: {visible(f'{place}{what}')}. Mend that and try again.", err=True)
         sys.exit(USAGE)
+    except Exception as error:  # noqa: BLE001  # the last place that can turn a defect into a sentence
+        click.echo(f"tokenbench-tui: {visible(_defect(error))}", err=True)
+        sys.exit(USAGE)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _defect(error: Exception) -> str:
+    """A sentence for a defect of this program; its traceback goes to a file."""
+    handle, name = tempfile.mkstemp(prefix="tokenbench-defect-", suffix=".txt")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+        traceback.print_exception(error, file=file)
+    return f"{name}: a defect of this program: {type(error).__name__}: {error}. Report it with that file."
 
 
 if __name__ == "__main__":
