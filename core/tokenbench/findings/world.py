@@ -138,8 +138,13 @@ class World:
             f"{cell.name}: {self.counted.broken[cell]}" if cell in self.counted.broken else cell.name
             for cell in missing
         ]
+        seal = self.integrity.seal
+        scripted = seal is not None and seal.scripted
         return refuse(
-            Code.INCOMPLETE, *named(names), reason=f"{len(missing)} of {len(cells)} cells have no run that counts"
+            Code.INCOMPLETE,
+            *named(names),
+            reason=f"{len(missing)} of {len(cells)} cells have no run that counts",
+            remedy="Finish the rehearsal with `tokenbench-tui rehearse`" if scripted else None,
         )
 
     def quarantined(self, cells: "tuple[Cell, ...]") -> Refusal | None:
