@@ -310,7 +310,7 @@ def _last_ended(runs: Runs) -> dict[str, float]:
 
 def describe(tally: Tally) -> str:
     """One sentence on how it ended."""
-    parts = [f"{tally.counted} runs were made that count"]
+    parts = [f"{tally.counted} runs were made that count" if tally.counted or tally.open else "nothing was left to run"]
     if tally.quarantined:
         parts.append(f"{tally.quarantined} of them are quarantined")
     if tally.given_up:
