@@ -98,7 +98,9 @@ class _Stamp(msgspec.Struct):
 
 
 def _period(path: Path) -> tuple[str, str] | None:
-    """First and last time stamp of a session file; None for anything else."""
+    """First and last time stamp of a session file; None for anything else, of which nothing is read."""
+    if not path.is_file():
+        return None
     try:
         with path.open("rb") as file:
             head = file.read(_ENDS)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tokenbench.transcripts.evidence import Record, Runs
 
 SOME_REFUSED = 1
+NO_TRANSCRIPT = 2
 
 
 @click.command()
@@ -26,12 +27,13 @@ SOME_REFUSED = 1
 def ledger(files: tuple[Path, ...], as_json: bool, resumed_from: Path | None, peek: bool) -> int:
     """What transcripts cost: claude's stream-json, or session files of ~/.claude/projects.
 
-    Exit code 0: all are token-reconciled; 1: some are refused; 2: a file cannot be read.
+    Exit code 0: all are token-reconciled; 1: some are refused; 2: a file cannot be read, or is no transcript at all.
     """
     from tokenbench.ledger import read_ledgers
     from tokenbench.ledger.model import withhold
     from tokenbench.ledger.plain import text
     from tokenbench.ledger.shape import line
+    from tokenbench.text import one_line
 
     for path in (*files, *([resumed_from] if resumed_from is not None else [])):
         _check(path)
@@ -44,13 +46,20 @@ def ledger(files: tuple[Path, ...], as_json: bool, resumed_from: Path | None, pe
     for number, found in enumerate(read_ledgers(files, resumed_from=resumed_from, records=records)):
         shown = withhold(found) if closed[number] and not peek else found
         if shown.token_reconciled is False:
-            status = SOME_REFUSED
+            status = max(status, SOME_REFUSED)
         if as_json:
             sys.stdout.buffer.write(line(shown) + b"\n")
         else:
             separator = "\n" if number else ""
             sys.stdout.buffer.write(f"{separator}{text(shown)}\n".encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
+        if shown.counts and shown.counts.keys() <= {"noise", "damaged"}:
+            status = NO_TRANSCRIPT
+            name = one_line(shown.transcript)
+            click.echo(
+                f"tokenbench-tui: {name}: holds no event of an agent. Restore its original bytes, or run the cell again.",
+                err=True,
+            )
     return status
 
 
