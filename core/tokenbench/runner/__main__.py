@@ -72,8 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     except Exception as error:  # noqa: BLE001  # the last place that can turn a defect into a sentence
         wrong = _defect(error, folder)
-    teller.error(wrong)
     print(f"tokenbench.runner: {visible(str(wrong))}", file=sys.stderr, flush=True)
+    teller.error(wrong)
     return FAILED
 
 

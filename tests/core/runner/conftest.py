@@ -121,7 +121,7 @@ class Lab:
 
     async def at_gate(self, count: int = 1) -> None:
         """Until that many cells have printed what comes before their gate."""
-        await self.until(lambda: len({entry.cell for entry in self.journal("usage")}) >= count)
+        await self.until(lambda: len({entry.cell for entry in self.journal("usage") if entry.calls}) >= count)
 
     def open_gate(self, name: str = "go") -> None:
         """Let a run go on that waits at this gate."""
