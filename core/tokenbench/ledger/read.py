@@ -62,7 +62,8 @@ def read_ledgers(
 
 
 def _read(path: Path) -> LedgerBuilder:
-    builder = LedgerBuilder(transcript=str(path))
+    # A file name need not be UTF-8; JSON has to be.
+    builder = LedgerBuilder(transcript=str(path).encode(errors="surrogateescape").decode(errors="replace"))
     for line in read_lines(path):
         builder.feed(line)
     return builder

@@ -1,12 +1,13 @@
 """Session files of ~/.claude/projects: the finished snapshot of each id, and nothing to reconcile it with."""
 
+import os
 import shutil
 from pathlib import Path
 
 from streams import DATA
 
 from tokenbench.figures import Code
-from tokenbench.ledger import read_ledger
+from tokenbench.ledger import read_ledger, shape
 from tokenbench.ledger.model import Tokens
 
 SESSIONS = DATA / "sessions"
@@ -45,3 +46,9 @@ def test_no_cost_is_known() -> None:
     found = read_ledger(SESSIONS / "subagent.jsonl")
     assert (found.cost_usd.reported, found.cost_usd.own, found.cost_reconciled) == (None, None, None)
     assert found.refused(Code.PRICE_UNKNOWN)
+
+
+def test_a_file_name_that_is_no_utf8_can_be_printed(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff.jsonl"))
+    shutil.copy(SESSIONS / "subagent.jsonl", odd)
+    assert b"odd\xef\xbf\xbd.jsonl" in shape.line(read_ledger(odd))

@@ -55,11 +55,8 @@ def ledger(files: tuple[Path, ...], as_json: bool, resumed_from: Path | None, pe
         sys.stdout.buffer.flush()
         if shown.counts and shown.counts.keys() <= {"noise", "damaged"}:
             status = NO_TRANSCRIPT
-            name = one_line(shown.transcript)
-            click.echo(
-                f"tokenbench-tui: {name}: holds no event of an agent. Restore its original bytes, or run the cell again.",
-                err=True,
-            )
+            problem = "holds no event of an agent. Restore its original bytes, or run the cell again."
+            click.echo(f"tokenbench-tui: {one_line(shown.transcript)}: {problem}", err=True)
     return status
 
 
