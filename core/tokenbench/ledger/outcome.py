@@ -18,7 +18,7 @@ _ERROR_SENTENCE: Final = re.compile(
 """How the CLI's own sentences begin where an answer belongs."""
 _TOO_LONG: Final = re.compile(
     r"prompt is too long|input is too long|exceeds? the (?:context|maximum)|context (?:window|limit|length)"
-    r"|request too large|too many (?:total )?tokens",
+    r"|request too large|too many (?:total )?tokens|output token maximum",
     re.IGNORECASE,
 )
 _TURNS: Final = frozenset({"error_max_turns", "max_turns"})

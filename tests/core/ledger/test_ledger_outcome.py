@@ -31,6 +31,7 @@ def ended(answer: str | None = "256", **fields: Any) -> Ledger:
         ({"is_error": True, "stop_reason": "refusal", "printed": "API Error: refused"}, "answered"),
         ({"is_error": True, "api_error_status": 413, "printed": "Request too large"}, "answered"),
         ({"is_error": True, "api_error_status": 400, "printed": "Prompt is too long"}, "answered"),
+        ({"is_error": True, "printed": "API Error: the response exceeded the 32000 output token maximum"}, "answered"),
         ({"subtype": "error_max_structured_output_retries", "is_error": True, "printed": None}, "answered"),
     ],
 )
