@@ -64,7 +64,7 @@ def prepare(folder: Path) -> dict[str, Callable[[], float]]:
     """What is measured, by name."""
     from tokenbench.rehearsal.demo import install
     from tokenbench.retrieval.access import write_access
-    from tokenbench.retrieval.index import build_index
+    from tokenbench.retrieval.building import build_index
 
     experiment = folder / "experiment"
     install(experiment)

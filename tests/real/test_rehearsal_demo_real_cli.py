@@ -21,7 +21,7 @@ from tokenbench.rehearsal.playing import judge_text
 from tokenbench.rehearsal.scripts import load_scripts
 from tokenbench.rehearsal.served import RunKey, read_log
 from tokenbench.retrieval.access import write_access
-from tokenbench.retrieval.index import build_index
+from tokenbench.retrieval.building import build_index
 
 ARCHIVE = Path(__file__).parents[1] / "data" / "demo" / "click-8.1.8.tar.gz"
 

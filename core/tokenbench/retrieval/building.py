@@ -108,10 +108,10 @@ def ensure_index(
         pass
     except SearchIndexError as error:
         progress(f"Building the index again: {error.what}")
-    return build(corpus_root, folder, corpus_sha256, progress), True
+    return build_index(corpus_root, folder, corpus_sha256, progress), True
 
 
-def build(
+def build_index(
     corpus_root: Path,
     folder: Path,
     corpus_sha256: str,
@@ -120,7 +120,20 @@ def build(
     wall: Callable[[], float] = time.monotonic,
     cpu: Callable[[], float] = time.process_time,
 ) -> IndexReport:
-    """See `tokenbench.retrieval.index.build_index`; `wall` and `cpu` are clocks in seconds."""
+    """Index a corpus; the folder appears whole or not at all, and replaces what was there.
+
+    Args:
+        corpus_root: The tree; nothing outside it is read.
+        folder: Where the index will lie.
+        corpus_sha256: Of the tree's content; whoever opens the index may ask for it.
+        progress: Receives sentences for a person.
+        wall: A clock in seconds.
+        cpu: A clock of processor time in seconds.
+
+    Raises:
+        SearchIndexError: Nothing to index, no space, another process builds the same index, or the new index does not
+            find what it should.
+    """
     try:
         parent = private_folder(folder.parent)
         with only_one(parent / f".{folder.name}.lock"):

@@ -1,6 +1,6 @@
-"""The embedded index: opening it, asking it, and the one way to build it.
+"""The embedded index: opening it and asking it.
 
-Opening is all that `xq` needs, so this module loads neither tree-sitter nor anything that only building needs.
+That is all that `xq` needs, so this module loads neither tree-sitter nor anything that only building needs.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, cast
+from typing import Final, NamedTuple, Protocol, TypeVar, cast
 
 import tantivy
 from tantivy import Occur, Query
@@ -17,9 +17,6 @@ from tantivy import Occur, Query
 from tokenbench.errors import SearchIndexError
 from tokenbench.retrieval.template import FIELDS, QUERY_TOKENS, SCORE_DECIMALS, TEMPLATE_SHA256, held, query_tokens
 from tokenbench.text import one_line
-
-if TYPE_CHECKING:
-    from tokenbench.retrieval.building import IndexReport
 
 ENGINE: Final = str(vars(tantivy)["__version__"])
 """Library and index format, as the library says it."""
@@ -79,26 +76,6 @@ class Found(NamedTuple):
 def index_folder(cache: Path, corpus_sha256: str) -> Path:
     """Where the index of a corpus lies below the user's cache; another template has another folder."""
     return cache / "indexes" / f"{corpus_sha256[:16]}-{TEMPLATE_SHA256[:12]}"
-
-
-def build_index(
-    corpus_root: Path, index_folder: Path, corpus_sha256: str, progress: Callable[[str], None]
-) -> "IndexReport":
-    """Index a corpus; the folder appears whole or not at all, and replaces what was there.
-
-    Args:
-        corpus_root: The tree; nothing outside it is read.
-        index_folder: Where the index will lie.
-        corpus_sha256: Of the tree's content; whoever opens the index may ask for it.
-        progress: Receives sentences for a person.
-
-    Raises:
-        SearchIndexError: Nothing to index, no space, another process builds the same index, or the new index does not
-            find what it should.
-    """
-    from tokenbench.retrieval.building import build
-
-    return build(corpus_root, index_folder, corpus_sha256, progress)
 
 
 def open_index(folder: Path, *, corpus_sha256: str | None = None, thorough: bool = False) -> "SearchIndex":

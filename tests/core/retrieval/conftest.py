@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tokenbench.retrieval.index import build_index
+from tokenbench.retrieval.building import build_index
 
 SHA = "a" * 64
 REAL = Path(__file__).parents[2] / "data/corpus/click"

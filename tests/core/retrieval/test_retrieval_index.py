@@ -13,12 +13,11 @@ from tokenbench.errors import SearchIndexError
 from tokenbench.files import only_one
 from tokenbench.retrieval import building, documents, index
 from tokenbench.retrieval.analysis import SENTINEL
-from tokenbench.retrieval.building import ensure_index, read_report
+from tokenbench.retrieval.building import build_index, ensure_index, read_report
 from tokenbench.retrieval.index import (
     ENGINE_FOLDER,
     STAMP,
     SearchIndexMissing,
-    build_index,
     index_folder,
     open_index,
 )
@@ -113,7 +112,7 @@ def test_the_report_says_what_was_indexed_and_what_was_not(tmp_path: Path) -> No
     (root / "g.py").write_text("# @generated\nx = 1\n")
     (root / "b.bin").write_bytes(b"\0\1")
     seconds = iter([10.0, 12.5])
-    report = building.build(root, tmp_path / "index", SHA, quiet, wall=lambda: next(seconds), cpu=lambda: 1.0)
+    report = building.build_index(root, tmp_path / "index", SHA, quiet, wall=lambda: next(seconds), cpu=lambda: 1.0)
     assert (report.documents, report.symbols, report.files, report.source_bytes) == (4, 2, 3, 40)
     assert (report.wall_seconds, report.cpu_seconds) == (2.5, 0.0)
     assert (report.corpus_sha256, report.template_sha256) == (SHA, TEMPLATE_SHA256)

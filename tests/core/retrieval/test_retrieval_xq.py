@@ -45,7 +45,7 @@ def process(arguments: Sequence[str], index: Path) -> subprocess.CompletedProces
 
 @pytest.fixture(scope="module")
 def table_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tokenbench.retrieval.index import build_index
+    from tokenbench.retrieval.building import build_index
 
     folder = tmp_path_factory.mktemp("table")
     (folder / "corpus").mkdir()

@@ -19,7 +19,7 @@ def index(folder: Path, rebuild: bool, as_json: bool) -> None:
 
     from tokenbench.experiment import config, corpora
     from tokenbench.retrieval.access import write_index_report
-    from tokenbench.retrieval.building import build, ensure_index
+    from tokenbench.retrieval.building import build_index, ensure_index
     from tokenbench.retrieval.index import index_folder
     from tokenbench.text import one_line
     from tokenbench.transcripts.evidence import Runs
@@ -32,7 +32,7 @@ def index(folder: Path, rebuild: bool, as_json: bool) -> None:
     corpus = corpora.obtain(loaded.config.corpus, experiment=loaded.folder, cache=cache, progress=progress)
     place = index_folder(cache, corpus.sha256)
     if rebuild:
-        report, built = build(corpus.root, place, corpus.sha256, progress), True
+        report, built = build_index(corpus.root, place, corpus.sha256, progress), True
     else:
         report, built = ensure_index(corpus.root, place, corpus.sha256, progress)
     runs = Runs(loaded.runs)
