@@ -84,6 +84,8 @@ class TokenbenchApp(App[None], inherit_bindings=False):
                 self.followed = True
                 if isinstance(self.screen, ConsoleScreen):
                     self.screen.project()
+            if not (self.is_headless or terminal.is_there()):
+                self.exit(return_code=128 + signal.SIGHUP)
             await asyncio.sleep(PERIOD)
 
     def command(self, command: control.Command, *, cell: str = "") -> None:

@@ -65,6 +65,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("cancel", "runs", ("x",), "cancel", "End the run under the cursor, or take its cell out", goes_there=True),
     Action("next_trouble", "runs", ("f",), "next refused", "To the next run that is refused, failed or quarantined"),
     Action("next_running", "runs", ("r",), "next running", "To the next run that is under way"),
+    Action("follow", "runs", ("F",), "follow", "Let the cursor go along with the runs"),
     Action("previous_run", "ledger", ("left_square_bracket",), "run before", "The run before this one"),
     Action("next_run", "ledger", ("right_square_bracket",), "next run", "The run after this one"),
     Action("back", "ledger", ("escape", "backspace"), "back", "Back to Runs"),
@@ -81,7 +82,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("model_judge", "grade", ("m",), "model", "Let the model judge what is not judged yet", goes_there=True),
     Action("judge_name", "grade", ("J",), "judge", "Grade under another name", goes_there=True),
     Action("recompute", "matrix", ("c",), "recompute", "Compute the figures again now"),
-    Action("close", "modal", ("escape",), "close", "Close the box"),
+    Action("close", "modal", ("escape", "q"), "close", "Close the box"),
 )
 KEY_NAMES: Final[dict[str, str]] = {
     "question_mark": "?",

@@ -1,6 +1,7 @@
 """What the terminal at hand can take, and the last gate before it."""
 
 import os
+import termios
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
@@ -63,6 +64,15 @@ GLYPHS: Final[dict[str, str]] = {
     "┘": "+",
 }
 """The ASCII glyph set: each sign has the width of what it stands for."""
+
+
+def is_there() -> bool:
+    """Whether the terminal on standard input still answers; a dropped line does not always send a signal."""
+    try:
+        termios.tcgetattr(0)
+    except termios.error:
+        return False
+    return True
 
 
 def first_environment() -> Mapping[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
 from textual.widget import Widget
@@ -102,6 +102,11 @@ class ConsoleScreen(Fitting):
         self.call_later(self.project)
 
     def project(self) -> None:
+        """Bring the screen up to date, if it is laid out already."""
+        if self.query(KeyLine):
+            self.bring_up_to_date()
+
+    def bring_up_to_date(self) -> None:
         """Drain what is new, and repaint what it changed."""
         raise NotImplementedError
 
@@ -123,7 +128,7 @@ class ConsoleScreen(Fitting):
 class Box(ModalScreen[object], Fitting):
     """A box over a screen; Escape closes it with None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = keymap.bindings("modal")
+    BINDINGS: ClassVar[list[BindingType]] = [*keymap.bindings("modal"), Binding("ctrl+c", "close", show=False)]
 
     def action_close(self) -> None:
         """Close the box."""

@@ -138,7 +138,7 @@ class AskBox(Box):
     def compose(self) -> ComposeResult:
         """The question, what it means, and the two keys."""
         with Vertical(classes="box"):
-            yield Sheet(id="question")
+            yield Sheet(id="asked")
             yield Lines(id="answers")
         yield TooSmall()
 
@@ -151,8 +151,8 @@ class AskBox(Box):
             pages.add(*paragraph((), self._detail, cells, indent=0), ())
             return pages.done()
 
-        self.query_one("#question", Sheet).show(page)
-        self.query_one("#question", Sheet).focus()
+        self.query_one("#asked", Sheet).show(page)
+        self.query_one("#asked", Sheet).focus()
         self.query_one("#answers", Lines).show(
             line(("y", "key"), f" {self._yes}   ", ("n", "key"), " or ", ("Esc", "key"), " leave it as it is")
         )

@@ -40,7 +40,8 @@ def key_line(now: Iterable[Hint], cells: int, *, here: keymap.Context | None = N
     for key, label in (*kept.items(), keys, *quits):
         spans.append((key, "key"))
         spans.append((f" {label}  ", "plain"))
-    return tuple(spans)
+    last, ink = spans[-1]
+    return (*spans[:-1], (last.rstrip(), ink))
 
 
 def _length(hints: Iterable[Hint]) -> int:

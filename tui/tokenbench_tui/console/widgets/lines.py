@@ -238,6 +238,12 @@ class LineView(ScrollView, can_focus=True):
         self.cursor = index
         self._keep_in_sight()
 
+    def keep_below(self, index: int, lines: int) -> None:
+        """Have at least that many lines on the screen below this one."""
+        height = self.scrollable_content_region.height
+        if height and index + lines >= self.scroll_offset.y + height:
+            self.scroll_to(y=index + lines - height + 1, animate=False)
+
     def move(self, step: int) -> None:
         """Move the cursor over that many lines, or scroll where there is nothing to choose or nothing further on."""
         if self.cursor is None:

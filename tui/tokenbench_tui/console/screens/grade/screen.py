@@ -10,19 +10,20 @@ from textual.binding import BindingType
 from tokenbench.errors import TokenbenchError
 from tokenbench.grading.items import BlindItem
 from tokenbench.grading.verdicts import Decision
-from tokenbench.runner.rows import Judging
 from tokenbench.text import one_line
 from tokenbench_tui.console import keymap
 from tokenbench_tui.console.screens.base import ConsoleScreen, TooSmall
 from tokenbench_tui.console.screens.boxes import AskBox, TextBox
 from tokenbench_tui.console.screens.grade import page
-from tokenbench_tui.console.widgets.ink import EMPTY, Line, line
+from tokenbench_tui.console.widgets.ink import EMPTY, Ink, Line, line
 from tokenbench_tui.console.widgets.keyline import Hint, KeyLine, hint
 from tokenbench_tui.console.widgets.lines import Lines, Sheet
 
 if TYPE_CHECKING:
     from tokenbench_tui.console.screens.grade.desk import AsyncDesk, DeskState
 
+SAID_FOR = 20.0
+"""Seconds for which the end of a model judge is told."""
 SHOWN_FOR = 0.3
 """Seconds that an item has to be on the screen before a verdict key counts: a key that repeats judges nothing."""
 VERDICT_KEYS = ("verdict_correct", "verdict_wrong", "verdict_abstained", "verdict_unknown", "skip", "undo", "note")
@@ -69,7 +70,7 @@ class GradeScreen(ConsoleScreen):
         """The answer has the keys."""
         self.query_one("#answer", Sheet).focus()
 
-    def project(self) -> None:
+    def bring_up_to_date(self) -> None:
         """Ask who judges; queue what has come; keep the clock."""
         if self.desk is None:
             if not self._asked and self.console.followed and not self.tiny:
@@ -206,25 +207,34 @@ class GradeScreen(ConsoleScreen):
                 return line(
                     (" model judge at work  ", "accent"), f"{one_line(judge.judge, 40)}  {one_line(judge.reason, 80)}"
                 )
-        failed = _latest_failure(judges)
-        if failed is not None and not self._last:
-            return line((f" model judge {one_line(failed.judge, 40)} failed  ", "bad"), one_line(failed.reason, 120))
-        return EMPTY
+        latest = max(judges, key=lambda judge: judge.since, default=None)
+        if latest is None or self.console.clock.now() - latest.since > SAID_FOR:
+            return EMPTY
+        ink: Ink = "bad" if latest.state == "failed" else "good"
+        words = "failed" if latest.state == "failed" else "has ended"
+        return line((f" model judge {one_line(latest.judge, 40)} {words}  ", ink), one_line(latest.reason, 120))
 
     def hints(self) -> Sequence[Hint]:
         """The verdict keys while there is something to judge; else what leads on."""
         if self.desk is None:
             return [hint("judge_name", "name the judge")]
         if self.item is not None:
-            return [*(hint(name) for name in VERDICT_KEYS), hint("model_judge")]
+            first = [hint("open_mapping", "open the mapping")] if self._ready_to_open() else []
+            return [*first, *(hint(name) for name in VERDICT_KEYS), hint("model_judge")]
         now = [hint("undo")]
-        if self.state is not None and self.state.waiting == 0 and self.blind:
+        if self._ready_to_open():
             now.insert(0, hint("open_mapping", "open the mapping"))
         elif self.state is not None and self.state.waiting:
             now.insert(0, hint("model_judge", "model judges the rest"))
         if not self.blind:
             now.insert(0, hint("matrix"))
         return now
+
+    def _ready_to_open(self) -> bool:
+        """Whether everything has run and every answer has somebody's verdict."""
+        totals = self.console.view.totals
+        judged = self.state is not None and self.state.waiting == 0
+        return judged and self.blind and 0 < totals.cells == totals.done
 
     def action_judge_name(self) -> None:
         """Ask who judges."""
@@ -400,8 +410,3 @@ class GradeScreen(ConsoleScreen):
             else "It sees what you see, and no more. It costs money, which is charged to no arm."
         )
         self.console.push_screen(AskBox(question, cost, "start it"), answered)
-
-
-def _latest_failure(judges: Sequence[Judging]) -> Judging | None:
-    failed = [judge for judge in judges if judge.state == "failed"]
-    return max(failed, key=lambda judge: judge.since) if failed else None

@@ -63,7 +63,7 @@ class Viewer:
         if numbered:
             number, path = numbered[-1]
             return replace(self._ended(name, path, read_record(path.with_suffix(".json"))), attempt=number)
-        return Look(name, problem="It has not been started.")
+        return Look(name, problem="There is no transcript of it: it has not been started, or its files are elsewhere.")
 
     def _ended(self, name: str, transcript: Path, record: Record | None) -> Look:
         ledger = read_ledger(transcript, record=record)

@@ -61,7 +61,7 @@ class LedgerScreen(ConsoleScreen):
     def _row(self) -> Row | None:
         return next((row for row in self.console.view.rows if row.cell == self.cell), None)
 
-    def project(self) -> None:
+    def bring_up_to_date(self) -> None:
         """Look again if the cell has moved on, and show what was seen."""
         if self.cell is None:
             first = _first_to_show(self.console.view.rows)

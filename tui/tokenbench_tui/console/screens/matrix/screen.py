@@ -70,7 +70,7 @@ class MatrixScreen(ConsoleScreen):
         """The page has the keys."""
         self.query_one("#figures", Sheet).focus()
 
-    def project(self) -> None:
+    def bring_up_to_date(self) -> None:
         """Show new results when they have come."""
         findings = self.console.findings
         state = (findings.made_for, findings.error, findings.busy, self.size.width)

@@ -8,6 +8,7 @@ from typing import Final
 from tokenbench.runner.rows import Row
 from tokenbench.text import one_line
 from tokenbench_tui.console import amounts
+from tokenbench_tui.console.codes import MONEY
 from tokenbench_tui.console.widgets.ink import Align, Ink, Line, Span, fit
 
 OUTCOMES: Final = {"max_turns": "max turns", "max_budget": "max USD", "time_limit": "time limit"}
@@ -32,7 +33,7 @@ def warmth(share: float | None) -> str:
         return ""
     if share < 0.05:
         return "cold"
-    return "warm" if share > 0.9 else amounts.percent(share)
+    return "warm" if share > 0.75 else amounts.percent(share)
 
 
 def state(row: Row, now: float) -> Span:
@@ -86,8 +87,10 @@ def _cost(row: Row, _: float) -> Span:
 
 
 def _why(row: Row, _: float) -> Span:
-    words = " ".join(row.codes) or row.reason
-    return one_line(words, 200), "bad" if row.codes else "quiet"
+    codes = [code for code in row.codes if code not in MONEY]
+    if codes:
+        return one_line(" ".join(codes), 200), "bad"
+    return one_line(row.reason or " ".join(row.codes), 200), "quiet"
 
 
 def _flexible(title: str, text: Callable[[Row, float], Span], needs: int = 0) -> Column:

@@ -41,7 +41,7 @@ class RunsScreen(ConsoleScreen):
         """The table has the keys."""
         self.query_one(BoardTable).focus()
 
-    def project(self) -> None:
+    def bring_up_to_date(self) -> None:
         """Bring every region up to date; each repaints only what differs."""
         view, bench, now = self.console.view, self.console.bench, self.console.clock.now()
         cells = self.size.width
@@ -137,6 +137,11 @@ class RunsScreen(ConsoleScreen):
     def action_next_running(self) -> None:
         """To the next row that is under way."""
         self._go_to_next(frozenset({"running", "retry"}))
+
+    def action_follow(self) -> None:
+        """Go along with the runs."""
+        self.query_one(BoardTable).following = True
+        self.project()
 
     def _go_to_next(self, states: frozenset[str]) -> None:
         table = self.query_one(BoardTable)

@@ -14,6 +14,7 @@ from tokenbench_tui.console.widgets.ink import EMPTY, Ink, Line, Span, clip, joi
 REHEARSAL = (
     "REHEARSAL: scripted model, nothing here is a measurement",
     "REHEARSAL: scripted model, no measurement",
+    "REHEARSAL: no measurement",
     "REHEARSAL",
 )
 

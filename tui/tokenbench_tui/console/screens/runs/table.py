@@ -13,6 +13,8 @@ class BoardTable(LineView):
         super().__init__(id=id)
         self._rows: tuple[Row, ...] = ()
         self._plan = -1
+        self.following = True
+        """Whether the cursor goes along with the runs; moving it oneself ends that."""
         self._now = 0.0
         self._drawn: dict[int, Line] = {}
 
@@ -41,6 +43,8 @@ class BoardTable(LineView):
             self._drawn.clear()
             self.redraw_all()
             return
+        if self.following:
+            self._follow()
         shown = self.visible_lines
         for index in shown:
             if index in self._drawn and self._drawn[index] != row_line(rows[index], now, self.cells):
@@ -49,6 +53,33 @@ class BoardTable(LineView):
             # What scrolled away may change unseen, so it is drawn anew when it comes back.
             del self._drawn[index]
             self._strips.pop(index, None)
+
+    def _follow(self) -> None:
+        """Stand on the first run under way, so that what happens is on the screen."""
+        first = next((index for index, row in enumerate(self._rows) if row.state == "running"), None)
+        if first is not None and first != self.cursor:
+            LineView.go_to(self, first)
+            self.keep_below(first, 3)
+
+    def move(self, step: int) -> None:
+        """Moving oneself ends following."""
+        self.following = False
+        super().move(step)
+
+    def go_to(self, index: int) -> None:
+        """So does going somewhere."""
+        self.following = False
+        super().go_to(index)
+
+    def action_first_line(self) -> None:
+        """So does going to the top."""
+        self.following = False
+        super().action_first_line()
+
+    def action_last_line(self) -> None:
+        """And to the end."""
+        self.following = False
+        super().action_last_line()
 
     def _keep_place(self, before: tuple[Row, ...]) -> None:
         if self.cursor is None or self.cursor >= len(before):
