@@ -163,10 +163,11 @@ async def judge_with_claude(
     model: str | None = None,
     scripts: Path | None = None,
     clock: Clock,
+    everything: bool = False,
     environment: Mapping[str, str] = os.environ,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Judged:
-    """Have a model judge what waits, through the claude CLI.
+    """Have a model judge what nobody has decided, through the claude CLI.
 
     In a scripted experiment the judge is scripted too, and its verdicts say so; no switch changes that.
 
@@ -176,6 +177,7 @@ async def judge_with_claude(
         model: The model to ask for; None takes the experiment's.
         scripts: Scripts of a scripted judge; None plays the default, which holds no verdict.
         clock: Stamps verdicts and holds limits.
+        everything: Judge also what others have decided.
         environment: The operator's, for the key and the address of the API.
         progress: Told after each item how many of how many are through.
 
@@ -207,6 +209,7 @@ async def judge_with_claude(
             model=model,
             scripted=scripted,
             clock=clock,
+            everything=everything,
             concurrency=slots,
             progress=progress,
         )

@@ -19,6 +19,7 @@ from tokenbench.experiment.model import Loaded
 from tokenbench.grading.items import BlindItem
 from tokenbench.grading.queue import extend_queue
 from tokenbench.grading.verdicts import Decision, Verdicts
+from tokenbench.grading.votes import Vote, deciding, read_votes
 from tokenbench.ledger.model import Ledger, Tokens
 from tokenbench.runner.journal import Journal
 from tokenbench.text import one_line
@@ -188,11 +189,12 @@ async def judge_queue(
     model: str,
     scripted: bool,
     clock: Clock,
+    everything: bool = False,
     concurrency: int = 1,
     fence: Callable[[], str] = lambda: f"FENCE-{secrets.token_hex(16)}",
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Judged:
-    """Have a model judge what waits for this judge, failed items of earlier goes included.
+    """Have a model judge what no other judge has decided, failed items of earlier goes included.
 
     A failure is a verdict `unknown` and is reported; after three in a row the rest is left alone.
 
@@ -203,6 +205,7 @@ async def judge_queue(
         model: What the verdicts carry as the model's name.
         scripted: Whether the model is scripted.
         clock: Stamps verdicts and journal lines, and measures the time an item took.
+        everything: Judge also what others have decided, so that their agreement can be seen.
         concurrency: Items at a time.
         fence: Draws the line around an answer.
         progress: Told after each item how many of how many are through.
@@ -214,10 +217,13 @@ async def judge_queue(
     runs = Runs(loaded.runs)
     verdicts = Verdicts(runs, judge, clock)
     standing = verdicts.read().standing
+    queue = extend_queue(loaded)
+    others = read_votes(runs, queue.items, queue.mapping)
     todo = [
         item
-        for item in extend_queue(loaded).for_judge(judge)
-        if item.id not in standing or standing[item.id].act.failed or standing[item.id].act.seen != item.seen
+        for item in queue.for_judge(judge)
+        if (item.id not in standing or standing[item.id].act.failed or standing[item.id].act.seen != item.seen)
+        and (everything or not _decided(others.of(item.id), besides=judge))
     ]
     journal = Journal(runs.journal, clock)
     journal.write("judge_started", judge=judge, reason=f"{len(todo)} items", scripted=scripted or None)
@@ -239,6 +245,11 @@ async def judge_queue(
         scripted=scripted or None,
     )
     return judged
+
+
+def _decided(votes: Iterable[Vote], *, besides: str) -> bool:
+    """Whether somebody else has said more than that he cannot say."""
+    return any(vote.judge != besides and vote.verdict != "unknown" for vote in deciding(votes))
 
 
 class _Work:

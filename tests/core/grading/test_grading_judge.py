@@ -8,6 +8,7 @@ import pytest
 from fabricated import Fabricated, right
 
 from tokenbench.errors import AgentError, GradingError, RunsError
+from tokenbench.grading.desk import Desk
 from tokenbench.grading.grades import grades
 from tokenbench.grading.items import BlindItem
 from tokenbench.grading.judge import IN_A_ROW, Judged, Reply, build_prompt, judge_queue
@@ -67,6 +68,17 @@ async def test_what_is_judged_is_not_judged_again(bench: Fabricated) -> None:
     again = await judged(bench, model)
     assert again.verdicts == 0
     assert len(model.prompts) == 5
+
+
+async def test_what_a_person_has_decided_is_left_alone_unless_a_second_opinion_is_asked_for(bench: Fabricated) -> None:
+    ann = Desk(bench.loaded, "ann", bench.clock)
+    first, second, *_ = ann.items
+    ann.give(first, "correct")
+    ann.give(second, "unknown")
+    model = FakeModel(lambda _: '{"verdict": "wrong"}')
+    assert (await judged(bench, model)).verdicts == 4
+    assert all(first.answer not in prompt for prompt in model.prompts)
+    assert (await judged(bench, model, everything=True)).verdicts == 1
 
 
 async def test_a_reply_without_a_verdict_is_unknown_and_no_failure(bench: Fabricated) -> None:

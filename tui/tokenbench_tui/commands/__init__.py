@@ -26,7 +26,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "index": Command("index", "index", "Build the retrieval index of the corpus."),
     "xq": Command("xq", "xq", "Ask the index, as the retrieval arm does."),
     "grade": Command("grade", "grade", "Verdicts: state, export, import, open the mapping."),
-    "judge": Command("judge", "judge", "Have a model judge what is not judged yet."),
+    "judge": Command("judge", "judge", "Have a model judge what nobody has judged yet."),
     "results": Command("results", "results", "The matrix: tokens per correct answer, or why not."),
     "report": Command("report", "report", "Write report.md."),
 }

@@ -17,8 +17,9 @@ SOME_FAILED = 1
     metavar="FILE",
     help="Rehearsals: scripts of the judge; by default scripts.jsonl of the experiment, if it is there.",
 )
-def judge(folder: Path, name: str | None, model: str | None, scripts: Path | None) -> int:
-    """Have a model judge what is not judged yet, through the claude CLI: one process an item, without tools.
+@click.option("--all", "everything", is_flag=True, help="Also what others have judged, to see how far they agree.")
+def judge(folder: Path, *, name: str | None, model: str | None, scripts: Path | None, everything: bool) -> int:
+    """Have a model judge what nobody has judged yet, through the claude CLI: one process an item, without tools.
 
     It sees what a person would see: question, truth, note and the masked answer. A reply without one clear verdict is
     `unknown`. In a rehearsal the judge is scripted too. Exit code 1: some items could not be judged.
@@ -45,6 +46,7 @@ def judge(folder: Path, name: str | None, model: str | None, scripts: Path | Non
             model=model,
             scripts=scripts or default_scripts(loaded),
             clock=SystemClock(),
+            everything=everything,
             progress=progress,
         )
     )
