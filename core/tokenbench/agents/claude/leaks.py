@@ -12,6 +12,7 @@ from typing import Final, cast
 
 from tokenbench.experiment.model import Arm
 from tokenbench.text import one_line
+from tokenbench.transcripts import shell
 from tokenbench.transcripts.events import Event, ToolResult, ToolUse
 
 SHELL: Final = "Bash"
@@ -27,97 +28,9 @@ _SED_PRINTS: Final = re.compile(r"[\d,$~+]*[pdq]|s([/|#,])(?:(?!\1).)*\1(?:(?!\1
 _AWK_READS: Final = re.compile(r"getline|system|ARG|[|<>@]")
 _READING_OPTION: Final = re.compile(r"-[A-Za-z]*[rRf]|-e.|--(recursive|dereference|file|include|regexp|expression)")
 """Options of these by which they read files, or which hide what is a pattern and what is a file."""
-_SEPARATORS: Final = frozenset({"&&", "||", ";", "&", "\n"})
-_OPERATORS: Final = (
-    "&&",
-    "||",
-    "|&",
-    "&>>",
-    "&>",
-    ">>",
-    ">&",
-    "<<<",
-    "<<",
-    "<&",
-    "<",
-    ">",
-    "|",
-    ";",
-    "&",
-    "\n",
-    "(",
-    ")",
-)
 _FAILED: Final = re.compile(r"\s*Exit code \d+\s*\n?")
 _COMPLAINT: Final = re.compile(r"(/usr/bin/|/bin/)?[\w.\-]+: |\s*$")
 """`ls: cannot access …`: what a command says when it found nothing."""
-
-
-class _Unreadable(Exception):
-    """A command that cannot be read without running a shell."""
-
-
-def _tokens(command: str) -> Iterator[tuple[str, bool]]:
-    """Words and operators of a shell command: text, and whether it is an operator.
-
-    Raises:
-        _Unreadable: It holds a substitution or an open quote.
-    """
-    word: list[str] | None = None
-    at = 0
-    while at < len(command):
-        sign = command[at]
-        if sign in " \t\r":
-            if word is not None:
-                yield "".join(word), False
-                word = None
-            at += 1
-            continue
-        operator = next((o for o in _OPERATORS if command.startswith(o, at)), None)
-        if operator is not None:
-            # `2>` belongs to the redirection, not to the words.
-            if word is not None and not (operator[0] in "<>" and "".join(word).isdigit()):
-                yield "".join(word), False
-            word = None
-            yield operator, True
-            at += len(operator)
-            continue
-        word = [] if word is None else word
-        if sign == "'":
-            end = command.find("'", at + 1)
-            if end < 0:
-                raise _Unreadable
-            word.append(command[at + 1 : end])
-            at = end + 1
-        elif sign == '"':
-            text, at = _double_quoted(command, at + 1)
-            word.append(text)
-        elif sign == "\\":
-            word.append(command[at + 1 : at + 2])
-            at += 2
-        elif sign == "`" or command.startswith("$(", at):
-            raise _Unreadable
-        else:
-            word.append(sign)
-            at += 1
-    if word is not None:
-        yield "".join(word), False
-
-
-def _double_quoted(command: str, at: int) -> tuple[str, int]:
-    text: list[str] = []
-    while at < len(command):
-        sign = command[at]
-        if sign == '"':
-            return "".join(text), at + 1
-        if sign == "`" or command.startswith("$(", at):
-            raise _Unreadable
-        if sign == "\\" and at + 1 < len(command):
-            at += 1
-            sign = command[at]
-        text.append(sign)
-        at += 1
-    raise _Unreadable
 
 
 def _below(target: str, folder: PurePosixPath) -> bool:
@@ -172,7 +85,7 @@ def only_retrieval(command: str, folder: PurePosixPath) -> bool:
     behind_pipe = False
     target_of: str | None = None
     try:
-        for text, is_operator in [*_tokens(command), ("\n", True)]:
+        for text, is_operator in [*shell.tokens(command), ("\n", True)]:
             if target_of is not None:
                 # A redirection out of the folder was denied by the agent, or went to a place like /dev/null.
                 if is_operator or (target_of == "<" and text != "/dev/null"):
@@ -180,7 +93,7 @@ def only_retrieval(command: str, folder: PurePosixPath) -> bool:
                 target_of = None
             elif not is_operator:
                 words.append(text)
-            elif text in _SEPARATORS or text in ("|", "|&"):
+            elif text in shell.SEPARATORS or text in shell.PIPES:
                 if not _harmless(words, behind_pipe, folder):
                     return False
                 words = []
@@ -189,7 +102,7 @@ def only_retrieval(command: str, folder: PurePosixPath) -> bool:
                 return False
             else:
                 target_of = text
-    except _Unreadable:
+    except shell.UnreadableCommand:
         return False
     return True
 
