@@ -77,6 +77,7 @@ class ScriptedApi:
         self._model = ScriptedModel(
             book, clock=clock, counter=self._counter, minimum_prefix=minimum_prefix, token=token
         )
+        self._pace = book.pace.seconds
         self._clock = clock
         self._log = log
         self._port = port
@@ -196,6 +197,8 @@ class ScriptedApi:
                 counted = self._model.count(body)
                 exchange.note(model=counted.model, played="count", prompt=counted.counted, completed=True)
                 return exchange.json({"input_tokens": sum(block.tokens for block in counted.blocks)})
+            if self._pace and run.key.kind == "cell":
+                await self._wait(self._pace)
             heard = self._model.hear(run, body)
         except BadRequest as error:
             return exchange.fail(400, str(error))

@@ -147,12 +147,23 @@ class JudgeScript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     where: str = ""
 
 
+class Pace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long the scripted model takes, so that a person can watch it."""
+
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=600)]
+    """From a request of a cell to the first byte of its reply."""
+    note: str = ""
+    kind: Literal["pace"] = "pace"
+    where: str = ""
+
+
 class ScriptBook(msgspec.Struct, frozen=True):
     """All scripts of a rehearsal. An empty one plays the default for every run."""
 
     cells: tuple[CellScript, ...] = ()
     warmups: tuple[WarmupScript, ...] = ()
     judges: tuple[JudgeScript, ...] = ()
+    pace: Pace = Pace(seconds=0.0)
 
     def cell(self, arm: str, question: str, repeat: int) -> CellScript | None:
         """The most specific script of a run, or None for the default."""
@@ -172,7 +183,7 @@ class ScriptBook(msgspec.Struct, frozen=True):
         return next((script for script in self.judges if script.question == question), None)
 
 
-_TYPES: Final = {"cell": CellScript, "warmup": WarmupScript, "judge": JudgeScript}
+_TYPES: Final = {"cell": CellScript, "warmup": WarmupScript, "judge": JudgeScript, "pace": Pace}
 
 
 def load_scripts(path: Path) -> ScriptBook:
@@ -194,6 +205,7 @@ def load_scripts(path: Path) -> ScriptBook:
     cells: list[CellScript] = []
     warmups: list[WarmupScript] = []
     judges: list[JudgeScript] = []
+    pace = Pace(seconds=0.0)
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -207,7 +219,11 @@ def load_scripts(path: Path) -> ScriptBook:
             case JudgeScript():
                 _judge_once(script, judges)
                 judges.append(script)
-    return ScriptBook(tuple(cells), tuple(warmups), tuple(judges))
+            case Pace():
+                if pace.where:
+                    raise _wrong(script.where, f"there is a pace already, at {pace.where}", "Take one out")
+                pace = script
+    return ScriptBook(tuple(cells), tuple(warmups), tuple(judges), pace)
 
 
 def strangers(book: ScriptBook, loaded: Loaded) -> tuple[str, ...]:
@@ -251,7 +267,7 @@ def _precision(script: CellScript) -> tuple[bool, bool]:
     return bool(script.arms), script.repeat is not None
 
 
-def _read_line(line: str, where: str) -> CellScript | WarmupScript | JudgeScript:
+def _read_line(line: str, where: str) -> CellScript | WarmupScript | JudgeScript | Pace:
     try:
         data = cast("object", json.loads(line))
     except (ValueError, RecursionError) as error:
@@ -272,7 +288,7 @@ def _read_line(line: str, where: str) -> CellScript | WarmupScript | JudgeScript
     if isinstance(script, JudgeScript):
         for at, rule in enumerate(script.rules):
             _compiled(rule.regex, f"{where}: rules[{at}].regex")
-    else:
+    elif not isinstance(script, Pace):
         _check_play(script)
     return script
 
@@ -367,7 +383,7 @@ def _translated(where: str, kind: str, error: msgspec.ValidationError) -> Rehear
 
 
 def _structs() -> tuple[type[msgspec.Struct], ...]:
-    return (CellScript, WarmupScript, JudgeScript, Step, ToolCall, Take, Answer, Fault, JudgeRule)
+    return (CellScript, WarmupScript, JudgeScript, Pace, Step, ToolCall, Take, Answer, Fault, JudgeRule)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from tokenbench.rehearsal.scripts import (
     Fault,
     JudgeRule,
     JudgeScript,
+    Pace,
     ScriptBook,
     Step,
     ToolCall,
@@ -278,6 +279,14 @@ async def test_a_hang_lasts_for_its_seconds_of_the_clock_and_the_reply_goes_on(s
     assert status == 200
     assert events(text)[-1]["type"] == "message_stop"
     assert client.clock.now() == 1_090
+
+
+async def test_a_pace_delays_the_replies_of_cells_alone(serve: Serve) -> None:
+    client = await serve(ScriptBook(pace=Pace(seconds=0.5)))
+    await client.post(client.open(), body())
+    assert client.clock.now() == 1_000.5
+    await client.post(client.open(RunKey("judge", "anna", "q1"), tools=()), body(tools=[]))
+    assert client.clock.now() == 1_000.5
 
 
 @pytest.mark.parametrize("after", ["nothing", "start"])

@@ -12,6 +12,7 @@ from tokenbench.rehearsal.scripts import (
     Fault,
     JudgeRule,
     JudgeScript,
+    Pace,
     Step,
     Take,
     ToolCall,
@@ -23,7 +24,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "rehearsal.md").read_text()
 
 
 @pytest.mark.parametrize(
-    "struct", [CellScript, WarmupScript, JudgeScript, Step, ToolCall, Take, Answer, Fault, JudgeRule]
+    "struct", [CellScript, WarmupScript, JudgeScript, Pace, Step, ToolCall, Take, Answer, Fault, JudgeRule]
 )
 def test_every_key_is_documented(struct) -> None:
     for key in set(struct.__struct_encode_fields__) - {"where"}:

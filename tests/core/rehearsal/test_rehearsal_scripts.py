@@ -132,3 +132,11 @@ def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
     (tmp_path / "binary.jsonl").write_bytes(b"\xff")
     with pytest.raises(RehearsalError, match="UTF-8"):
         load_scripts(tmp_path / "binary.jsonl")
+
+
+def test_there_is_one_pace_and_it_is_not_negative(tmp_path: Path) -> None:
+    assert load(tmp_path, {"kind": "pace", "seconds": 0.4}, cell("a")).pace.seconds == 0.4
+    with pytest.raises(RehearsalError, match=r"scripts\.jsonl:2: there is a pace already, at .*scripts\.jsonl:1"):
+        load(tmp_path, {"kind": "pace", "seconds": 1}, {"kind": "pace", "seconds": 1})
+    with pytest.raises(RehearsalError, match=r"scripts\.jsonl:1: seconds"):
+        load(tmp_path, {"kind": "pace", "seconds": -1})
