@@ -41,6 +41,10 @@ class Usage(msgspec.Struct, frozen=True):
     output: int = 0
     web_searches: int = 0
     """Server-side searches, billed by the piece."""
+    speed: str = ""
+    """`fast` has a price of its own; empty where none was printed."""
+    region: str = ""
+    """Where the model ran, if a price can depend on it; empty where none was printed."""
 
     @property
     def consistent(self) -> bool:

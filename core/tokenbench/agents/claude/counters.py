@@ -23,6 +23,8 @@ def usage_of(usage: ApiUsage | None) -> Usage | str:
         cache_read=usage.cache_read_input_tokens,
         output=usage.output_tokens,
         web_searches=tools.web_search_requests if tools is not None else None,
+        speed=usage.speed,
+        region=usage.inference_geo,
     )
 
 
@@ -35,6 +37,8 @@ def _counters(
     cache_read: int | None,
     output: int | None,
     web_searches: int | None,
+    speed: object = None,
+    region: object = None,
 ) -> Usage | str:
     for name, value in (
         ("input", input),
@@ -50,7 +54,15 @@ def _counters(
     if cache_write is None:
         cache_write = (cache_write_5m or 0) + (cache_write_1h or 0)
     return Usage(
-        input or 0, cache_write, cache_write_5m, cache_write_1h, cache_read or 0, output or 0, web_searches or 0
+        input or 0,
+        cache_write,
+        cache_write_5m,
+        cache_write_1h,
+        cache_read or 0,
+        output or 0,
+        web_searches or 0,
+        speed if isinstance(speed, str) else "",
+        region if isinstance(region, str) else "",
     )
 
 
@@ -87,4 +99,6 @@ def grown(begun: Usage, delta: Usage) -> Usage:
         delta.cache_read or begun.cache_read,
         delta.output or begun.output,
         delta.web_searches or begun.web_searches,
+        delta.speed or begun.speed,
+        delta.region or begun.region,
     )

@@ -35,6 +35,9 @@ class ApiUsage(msgspec.Struct, gc=False):
     cache_read_input_tokens: int | None = None
     cache_creation: CacheCreation | None = None
     server_tool_use: ServerTools | None = None
+    # Of any type: what only a price depends on must not cost the counters.
+    speed: Any = None
+    inference_geo: Any = None
 
 
 class ModelUse(msgspec.Struct, gc=False, rename="camel"):
