@@ -21,7 +21,7 @@ DARK: Final = Theme(
     surface="#101418",
     panel="#1B2229",
     dark=True,
-    variables={"quiet": "#95A1AC", "cursor": "#24425A"},
+    variables={"quiet": "#95A1AC", "cursor": "#1D3548"},
 )
 LIGHT: Final = Theme(
     name="tokenbench-light",
@@ -51,6 +51,7 @@ ModalScreen { background: $background 0%; align: center middle; overflow: hidden
 .ink--accent { color: $accent; }
 .ink--key { color: $primary; text-style: bold; }
 .ink--bar { color: $secondary; }
+App:nocolor .ink--loud, App:nocolor .ink--key { color: $foreground; text-style: bold; }
 .ink--cursor { background: $cursor; }
 Sheet, BoardTable { height: 1fr; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0; overflow-x: hidden;
   overflow-y: scroll; background: $background; scrollbar-color: $secondary; scrollbar-background: $panel;

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tokenbench_tui.console import keymap
-from tokenbench_tui.console.widgets.ink import EMPTY, INKS, Line, Page, Span, clip
+from tokenbench_tui.console.widgets.ink import EMPTY, INKS, Line, Page, Span, clip, merged
 
 INK_CLASSES = frozenset({f"ink--{ink}" for ink in INKS} | {"ink--cursor"})
 """Component classes of every widget that draws lines; `theme.py` says how they look."""
@@ -48,7 +48,7 @@ class Brush:
     def draw(self, spans: Line, cells: int, *, cursor: bool = False) -> Strip:
         """A line as a strip of exactly that many cells."""
         base = self._base() + self.style("cursor") if cursor else self._base()
-        segments = [Segment(text, base + self.style(ink)) for text, ink in clip(spans, cells)]
+        segments = [Segment(text, base + self.style(ink)) for text, ink in merged(clip(spans, cells))]
         return Strip(segments).adjust_cell_length(cells, base)
 
 
@@ -238,11 +238,14 @@ class LineView(ScrollView, can_focus=True):
         self.cursor = index
         self._keep_in_sight()
 
-    def keep_below(self, index: int, lines: int) -> None:
-        """Have at least that many lines on the screen below this one."""
+    def keep_ahead(self, index: int, lines: int) -> None:
+        """Have at least that many lines on the screen below this one; a scroll makes room for many more at once.
+
+        A scroll repaints every line, a step costs two: over a slow line the view should jump seldom and far.
+        """
         height = self.scrollable_content_region.height
         if height and index + lines >= self.scroll_offset.y + height:
-            self.scroll_to(y=index + lines - height + 1, animate=False)
+            self.scroll_to(y=index - height // 4, animate=False)
 
     def move(self, step: int) -> None:
         """Move the cursor over that many lines, or scroll where there is nothing to choose or nothing further on."""

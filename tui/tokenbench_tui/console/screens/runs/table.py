@@ -58,8 +58,8 @@ class BoardTable(LineView):
         """Stand on the first run under way, so that what happens is on the screen."""
         first = next((index for index, row in enumerate(self._rows) if row.state == "running"), None)
         if first is not None and first != self.cursor:
+            self.keep_ahead(first, 3)
             LineView.go_to(self, first)
-            self.keep_below(first, 3)
 
     def move(self, step: int) -> None:
         """Moving oneself ends following."""
