@@ -8,6 +8,7 @@ import msgspec
 
 from tokenbench.figures import Code, Refusal, refuse
 from tokenbench.ledger import names
+from tokenbench.ledger.attribution.threads import Thread
 from tokenbench.ledger.calls import Call, collisions, split
 from tokenbench.ledger.model import Costs, Equation, Ledger, ModelRow, Role
 from tokenbench.ledger.models import Surroundings
@@ -37,6 +38,7 @@ class Material:
     calls: Sequence[Call]
     abandoned: frozenset[str]
     tools: ToolTable
+    threads: tuple[Thread, ...]
     announced: Announcement | None
     ended: tuple[Ended, ...]
     segment: Segment
@@ -109,6 +111,7 @@ def ledger(material: Material) -> Ledger:
         announced=announced,
         bad_lines=tuple(f"line {bad.line}: {bad.what}" for bad in material.bad[:MOST_BAD_LINES]),
         counts=material.counts,
+        threads=material.threads,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from tokenbench.agents.claude.stream import ClaudeReader
 from tokenbench.ledger import assemble
 from tokenbench.ledger.assemble import Material
+from tokenbench.ledger.attribution.timeline import Timeline
 from tokenbench.ledger.calls import CallBook
 from tokenbench.ledger.model import Ledger, Live
 from tokenbench.ledger.outcome import AnswerTracker, Segment
@@ -57,6 +58,7 @@ class LedgerBuilder:
         self._reader: Reader = reader if reader is not None else ClaudeReader()
         self._book = CallBook()
         self._tools = ToolTable()
+        self._timeline = Timeline()
         self._answer = AnswerTracker()
         self._segment: Segment | None = None
         self._announced: Announcement | None = None
@@ -166,6 +168,7 @@ class LedgerBuilder:
                 calls=self._book.calls(),
                 abandoned=frozenset(self._book.abandoned),
                 tools=self._tools,
+                threads=self._timeline.finish(),
                 announced=self._announced,
                 ended=self.ended,
                 segment=self._segment or self._answer.peek(),
@@ -196,6 +199,8 @@ class LedgerBuilder:
         self._call_key = event.message_id or event.row_id
         self._inconsistent = self._inconsistent or not event.usage.consistent
         call, new = self._book.add(event)
+        if new:
+            self._timeline.call(call.key, call.parent)
         counters = call.counters if call.final else call.counters.with_output(0)
         self._seen = self._seen - self._contributed.get(call.key, ZERO) + counters
         self._contributed[call.key] = counters
@@ -213,6 +218,7 @@ class LedgerBuilder:
         if self._repeated:
             return
         self._answer.part(event)
+        self._timeline.said(event.message_id or self._call_key, event)
         if event.parent is None:
             self._doing = "answering" if event.kind == "text" else "thinking"
 
@@ -221,6 +227,7 @@ class LedgerBuilder:
         self._book.use_tool(self._call_key, event.id, event.line, event.name)
         if self._repeated:
             return
+        self._timeline.asked(event.message_id or self._call_key, event)
         self._answer.tool(event)
         if event.parent is None:
             self._doing = event.name
@@ -237,6 +244,7 @@ class LedgerBuilder:
         self._tools.result(event)
         if self._repeated:
             return
+        self._timeline.result(event)
         self._answer.result(event)
         if event.parent is None:
             self._book.main_result()
@@ -253,12 +261,14 @@ class LedgerBuilder:
         self._ended[event.row_id] = event
         self._segment = self._answer.close(event.text)
         self._tools.listed(event.denials)
+        self._timeline.ended(event)
         if event.usage is not None:
             self._inconsistent = self._inconsistent or not event.usage.consistent
         self._doing = "done"
 
     def _report(self, event: SubagentReport) -> None:
         self._reports[event.tool_use_id] = event
+        self._timeline.reported(event)
 
     def _retry(self, event: Retry) -> None:
         if event.row_id in self._rows:
@@ -271,6 +281,7 @@ class LedgerBuilder:
     def _compact(self, event: Compaction) -> None:
         del event
         self._compacted = True
+        self._timeline.compacted()
 
     def _background(self, event: Background) -> None:
         if event.state == "running":

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from tokenbench.figures import Code, Refusal
+from tokenbench.ledger.attribution.threads import Thread
 from tokenbench.transcripts.events import Announcement
 from tokenbench.transcripts.evidence import Outcome
 
@@ -183,6 +184,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
     """Events by kind, unknown ones under their own names; `noise` for lines that are no events."""
     answer_withheld: bool = False
+    threads: tuple[Thread, ...] = ()
+    """What came into the prompts, for attribution; the JSON leaves it out."""
 
     def refused(self, code: Code) -> bool:
         """Whether this code is among the refusals."""

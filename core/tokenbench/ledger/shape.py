@@ -18,7 +18,8 @@ def document(ledger: Ledger) -> dict[str, Any]:
 
     The output in `lower_bound` is null where no call's end was seen: a placeholder is no bound.
     """
-    result: dict[str, Any] = msgspec.to_builtins(ledger)
+    result: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(ledger, threads=()))
+    del result["threads"]
     if ledger.tokens is None and ledger.calls and not ledger.lower_bound.output:
         result["lower_bound"]["output"] = None
     return result

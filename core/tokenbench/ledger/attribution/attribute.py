@@ -1,0 +1,257 @@
+"""Attribution: parts + unattributed = billed input, exactly, for every run (docs/ledger.md has the equations).
+
+A thread (the main loop, or a subagent) is a row of calls with billed inputs B₁ … Bₙ. Its first prompt is fixed prefix
+and prompt; what call i said and what its tools gave stands in the prompts of calls i+1 … up to the next compaction.
+Estimates are rounded to integers once, where they arise, and then only multiplied by counts of calls, so no sum is ever
+rounded; what is left over, which can be negative, is `unattributed`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import msgspec
+
+from tokenbench.figures import Code, refuse
+from tokenbench.ledger.attribution.dollars import Bill, Layer, Prompt, spend
+from tokenbench.ledger.attribution.growth import GrowthTable
+from tokenbench.ledger.attribution.items import UNATTRIBUTED, Item, Key
+from tokenbench.ledger.attribution.model import Attributed, Attribution, Kind, Part, Weights
+from tokenbench.ledger.attribution.own import own_words
+from tokenbench.ledger.attribution.rates import Rates, Shape
+from tokenbench.ledger.attribution.threads import Piece, Step, Thread
+from tokenbench.ledger.model import CallRow, Ledger
+from tokenbench.ledger.shell import Use
+from tokenbench.ledger.sums import of_usage
+
+_SHAPES: dict[Use, Shape] = {"read": "read", "search": "search", "filter": "search", "list": "list"}
+
+
+@dataclass(slots=True)
+class _Total:
+    unique: int = 0
+    billed: int = 0
+    bound_unique: float = 0.0
+    bound_billed: float = 0.0
+
+
+@dataclass(slots=True)
+class _Book:
+    """Gathers parts."""
+
+    rates: Rates
+    totals: dict[Key, _Total] = field(default_factory=dict[Key, _Total])
+    growth: GrowthTable = field(default_factory=GrowthTable)
+    prompts: list[Prompt] = field(default_factory=list[Prompt])
+    """What each call's prompt is made of."""
+    context: int = 0
+    """Tokens of all prompts, what they share counted once."""
+
+    def add(self, item: Item, times: int) -> None:
+        total = self.totals.setdefault(item.key, _Total())
+        total.unique += item.tokens
+        total.billed += item.tokens * times
+        total.bound_unique += item.bound
+        total.bound_billed += item.bound * times
+
+
+def attribute(ledger: Ledger, rates: Rates | None, *, prompt: int | None, weights: Weights | None = None) -> Attributed:
+    """Where the billed input of a run went.
+
+    Args:
+        ledger: Of the run.
+        rates: Characters per token of its corpus and model; None where they were never measured.
+        prompt: Characters of the prompt that the agent was given; None leaves it in the fixed prefix.
+        weights: A price table; None leaves dollars out.
+
+    Returns:
+        The parts, or UNCALIBRATED, CALLS-COLLIDE, or the refusal that took the run's tokens.
+    """
+    if ledger.tokens is None:
+        return next(iter(ledger.refusals), None) or refuse(Code.CALLS_UNRECONCILED)
+    if ledger.calls and not ledger.call_rows:
+        return refuse(Code.CALLS_COLLIDE)
+    if rates is None:
+        return refuse(Code.UNCALIBRATED)
+    book = _Book(rates)
+    rest = [item for item in ledger.remainder if not _is_sidecar(ledger, item.model)]
+    unstreamed = sum(item.tokens.billed_input for item in rest if item.what == "subagent")
+    for thread in ledger.threads or (Thread(None),):
+        calls = [row for row in ledger.call_rows if row.parent == thread.parent]
+        last = _last_call(thread, calls, unstreamed)
+        if last is not None:
+            unstreamed -= last.tokens.billed_input
+            calls.append(last)
+        if calls:
+            _thread(book, ledger, thread, calls, prompt)
+    for item in rest:
+        tokens = item.tokens.billed_input
+        if item.what == "subagent":
+            tokens, unstreamed = min(tokens, unstreamed), unstreamed - min(tokens, unstreamed)
+        if tokens:
+            book.add(Item(Key("side", item.what), tokens, 0.0), 1)
+    return _published(book, ledger, prompt, weights)
+
+
+def _thread(book: _Book, ledger: Ledger, thread: Thread, calls: Sequence[CallRow], prompt: int | None) -> None:
+    """Lay out the prompts of one thread's calls and count what stands in them."""
+    whose = "main" if thread.parent is None else "subagent"
+    characters = prompt if thread.parent is None else thread.opening
+    rates, billed = book.rates, [call.tokens.billed_input for call in calls]
+    asked = min(rates.tokens("prompt", characters), billed[0]) if characters is not None else 0
+    unsure = rates.bound("prompt", asked)
+    prefix = Item(Key("prefix", whose), billed[0] - asked, unsure)
+    opening = Item(Key("prompt", whose), asked, unsure)
+    steps = _steps(thread, calls)
+    words = own_words(calls, steps, rates, ledger.main.output if thread.parent is None and ledger.main else None)
+    book.add(prefix, len(calls))
+    segment = [prefix, opening]
+    begin = 0
+    for end in (*(at + 1 for at, step in enumerate(steps[:-1]) if step.compacted), len(calls)):
+        if begin:
+            kept = min(prefix.tokens, billed[begin])
+            segment = [
+                Item(prefix.key, kept, unsure),
+                Item(Key("summary", whose), billed[begin] - kept, unsure),
+            ]
+        book.context += billed[end - 1] - (segment[0].tokens if begin else 0)
+        book.add(segment[1], end - begin)
+        layers = [Layer(tuple(segment), sum(item.tokens for item in segment))]
+        for at in range(begin, end):
+            book.prompts.append(Prompt(calls[at], layers, len(layers)))
+            if at + 1 == end:
+                break
+            grown = billed[at + 1] - billed[at]
+            items = _items(book, steps[at], words[at].said, words[at].thought, grown)
+            for item in items:
+                book.add(item, end - at - 1)
+            layers.append(Layer(tuple(items), grown))
+            book.growth.add(steps[at].results, grown - words[at].said, end - at - 1)
+        begin = end
+
+
+def _items(book: _Book, step: Step, said: int, thought: int, grown: int) -> list[Item]:
+    """What one step put into the prompt, each with its bound.
+
+    What is left of the growth may belong to any one thing of the step, so it widens the bound of each.
+    """
+    rates = book.rates
+    found = [Item(Key("own", "said"), said, rates.bound(None, said))] if said else []
+    for piece in step.results:
+        found.extend(_of_piece(rates, piece))
+    left = grown - sum(item.tokens for item in found)
+    if step.thinks and thought:
+        thinking = max(0, min(left, thought))
+        unsure = sum(item.bound for item in found)
+        left -= thinking
+        if thinking:
+            found.append(Item(Key("thinking", ""), thinking, unsure))
+    return [item._replace(bound=item.bound + abs(left)) for item in found]
+
+
+def _of_piece(rates: Rates, piece: Piece) -> Iterator[Item]:
+    if piece.denied:
+        tokens = rates.tokens("prompt", piece.characters)
+        yield Item(Key("denied", piece.tool), tokens, rates.bound(None, tokens))
+        return
+    if piece.use == "retrieval":
+        envelope = rates.tokens("envelope", piece.envelope)
+        code = rates.tokens("code", piece.characters - piece.envelope)
+        yield Item(Key("envelope", piece.tool, piece.use), envelope, rates.bound("envelope", envelope))
+        yield Item(Key("result", piece.tool, piece.use), code, rates.bound("code", code))
+        return
+    shape = _SHAPES.get(piece.use)
+    tokens = rates.tokens(shape or "code", piece.characters)
+    yield Item(Key("result", piece.tool, piece.use), tokens + piece.images, rates.bound(shape, tokens))
+
+
+def _steps(thread: Thread, calls: Sequence[CallRow]) -> list[Step]:
+    """The step of each call; a call that says nothing has an empty one. What belongs to no counted call is left out."""
+    known = {step.key: step for step in thread.steps}
+    return [known.get(call.message_id) or Step(call.message_id) for call in calls]
+
+
+def _last_call(thread: Thread, calls: Sequence[CallRow], unstreamed: int) -> CallRow | None:
+    """A subagent's last call, which only its summary tells, where the totals hold it beside the stream."""
+    if thread.parent is None or thread.last_call is None or not calls:
+        return None
+    tokens = of_usage(thread.last_call).tokens()
+    if not 0 < tokens.billed_input <= unstreamed:
+        return None
+    return msgspec.structs.replace(calls[-1], message_id="", tokens=tokens)
+
+
+def _is_sidecar(ledger: Ledger, model: str) -> bool:
+    row = ledger.models.get(model)
+    return row is not None and row.role == "sidecar"
+
+
+def _published(book: _Book, ledger: Ledger, prompt: int | None, weights: Weights | None) -> Attribution:
+    assert ledger.tokens is not None
+    billed = ledger.tokens.billed_input
+    totals = dict(book.totals)
+    unique = book.context + sum(total.unique for key, total in totals.items() if key.kind == "side")
+    totals[UNATTRIBUTED] = _Total(
+        unique - sum(total.unique for total in totals.values()),
+        billed - sum(total.billed for total in totals.values()),
+        sum(total.bound_unique for total in totals.values()),
+        sum(total.bound_billed for total in totals.values()),
+    )
+    bill = _bill(book, ledger, weights)
+    parts = tuple(
+        _part(key, total, unique, billed, bill)
+        for key, total in sorted(totals.items(), key=lambda entry: _order(entry[0]))
+        if total.unique or total.billed or key == UNATTRIBUTED
+    )
+    return Attribution(
+        billed_input=billed,
+        unique_context=unique,
+        usd=bill.total if bill is not None else None,
+        prompt_known=prompt is not None,
+        parts=parts,
+        growth=book.growth.rows(),
+    )
+
+
+def _bill(book: _Book, ledger: Ledger, weights: Weights | None) -> Bill | None:
+    if weights is None:
+        return None
+    sides = [item for item in ledger.remainder if not _is_sidecar(ledger, item.model)]
+    return spend(book.prompts, weights, [(Key("side", item.what), item) for item in sides if item.what != "subagent"])
+
+
+def _part(key: Key, total: _Total, unique: int, billed: int, bill: Bill | None) -> Part:
+    usd: Decimal | None = None
+    if bill is not None:
+        usd = bill.left if key == UNATTRIBUTED else bill.by_key.get(key, Decimal(0))
+    return Part(
+        kind=key.kind,
+        name=key.name,
+        use=key.use,
+        unique=total.unique,
+        billed=total.billed,
+        bound_unique=round(total.bound_unique),
+        bound_billed=round(total.bound_billed),
+        usd=usd,
+        share_of_unique_context=total.unique / unique if unique > 0 else None,
+        share_of_billed_input=total.billed / billed if billed > 0 else None,
+        share_of_input_usd=float(usd / bill.total) if usd is not None and bill is not None and bill.total > 0 else None,
+    )
+
+
+_ORDER: tuple[Kind, ...] = (
+    "prefix",
+    "prompt",
+    "summary",
+    "result",
+    "envelope",
+    "denied",
+    "own",
+    "thinking",
+    "side",
+    "unattributed",
+)
+
+
+def _order(key: Key) -> tuple[int, str, str]:
+    return _ORDER.index(key.kind), key.name, key.use or ""
