@@ -15,7 +15,9 @@ from tokenbench.ledger.attribution.model import ClassPrices, Weights
 from tokenbench.ledger.model import CallRow, Remainder, Tokens
 
 _FINE: Final = 1000
-"""Fractions of a token that a price class is told in."""
+"""Steps in which the share of a thing that falls into a price class is told."""
+_STEP: Final = Decimal("1e-12")
+"""USD to which a part of one call is rounded; what is left over is unattributed, so the sum is exact."""
 
 
 class Layer(NamedTuple):
@@ -93,7 +95,7 @@ def _of_call(prompt: Prompt, prices: ClassPrices) -> Iterator[tuple[Key, Decimal
             read, write = _within(start, end, 0, read_end), _within(start, end, read_end, write_end)
             fresh = 1.0 - read - write
             price = _share(read) * prices.cache_read + _share(write) * written + _share(fresh) * prices.input
-            yield item.key, item.tokens * price
+            yield item.key, (item.tokens * price).quantize(_STEP)
             start = end
         position += width
 
