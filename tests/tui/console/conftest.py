@@ -174,9 +174,9 @@ class Lab:
         self.journal.write("runner_ended", reason="every cell has run")
         self.runs.lock.write_text("")
 
-    def app(self, *, ascii_only: bool = False) -> TokenbenchApp:
+    def app(self, *, ascii_only: bool = False, start: Callable[[], object] | None = None) -> TokenbenchApp:
         """The console on it."""
-        return TokenbenchApp(open_bench(self.folder, self.clock), self.clock, ascii_only=ascii_only)
+        return TokenbenchApp(open_bench(self.folder, self.clock), self.clock, ascii_only=ascii_only, start=start)
 
 
 @pytest.fixture

@@ -176,6 +176,21 @@ async def test_the_mapping_is_opened_once_everything_is_judged(
         await until(pilot, lambda: "3/3" in shown(pilot), "the figures are shown")
 
 
+async def test_before_the_opening_one_is_told_what_is_in_dispute(
+    finished: object, until: Callable, shown: Callable
+) -> None:
+    bob = desks.Desk(finished.loaded, "bob", finished.clock)
+    for item in bob.items:
+        bob.give(item, "correct")
+    app = finished.app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await sit_down(pilot, until, shown)
+        await press_when_shown(pilot, finished, "w")
+        await until(pilot, lambda: len(verdicts(finished)) == 1 and "item 2 of 9" in shown(pilot))
+        await pilot.press("o")
+        await until(pilot, lambda: "1 answer is in dispute" in shown(pilot))
+
+
 async def test_verdicts_after_the_opening_are_marked(finished: object, until: Callable, shown: Callable) -> None:
     finished.journal.write("mapping_opened")
     app = finished.app()

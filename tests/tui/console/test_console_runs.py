@@ -1,10 +1,12 @@
 """Screen 1 shows every cell, follows the journal, and tells the runner what to do."""
 
+import threading
 from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
 
+from tokenbench.errors import RunnerError
 from tokenbench.ledger.model import Tokens
 from tokenbench.runner import control
 from tokenbench.runner.board import Board
@@ -217,3 +219,23 @@ def test_ten_thousand_rows_cost_what_is_on_the_screen() -> None:
     table.show(board.view().rows, 1, 0.0)
     assert table.count() == 10_000
     assert len(table._drawn) == 0
+
+
+async def test_it_is_open_while_the_runner_starts(lab: object, until: Callable, shown: Callable) -> None:
+    go_on = threading.Event()
+    app = lab.app(start=go_on.wait)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "starting  the runner" in shown(pilot))
+        go_on.set()
+        await until(pilot, lambda: "NOTHING HAS RUN" in shown(pilot))
+    assert app.failure is None
+
+
+async def test_it_closes_with_the_reason_if_the_runner_cannot_be_started(lab: object, until: Callable) -> None:
+    def start() -> None:
+        raise RunnerError("a runner is at work", remedy="Look at it with `attach`")
+
+    app = lab.app(start=start)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.failure is not None and not app.is_running)
+    assert str(app.failure) == "a runner is at work. Look at it with `attach`."

@@ -80,30 +80,20 @@ def start_and_show(
         TokenbenchError: What kept the runner from starting.
     """
     from tokenbench.runner.start import start_runner
-    from tokenbench.text import one_line
     from tokenbench_tui.commands.following import Follower, say
 
-    with_console = not headless and has_terminal()
-    follower = Follower(folder) if not with_console else None
+    def start() -> int:
+        return start_runner(folder, scripts=scripts, scripted=scripted, only=only)
+
+    if not headless and has_terminal():
+        from tokenbench_tui.console.app import open_console
+
+        open_console(folder, start)
+        return 0
+    follower = Follower(folder)
     try:
-        pid = start_runner(
-            folder,
-            scripts=scripts,
-            scripted=scripted,
-            only=only,
-            progress=lambda text: say(one_line(text, 200)) if with_console else None,
-        )
-        if follower is not None:
-            return follower.until_end()
+        start()
+        return follower.until_end()
     except KeyboardInterrupt:
         say("\nThe runner goes on by itself: `tokenbench-tui attach` shows it, `tokenbench-tui stop` ends it.")
         return INTERRUPTED
-    from tokenbench_tui.console.app import open_console
-
-    open_console(folder)
-    from tokenbench.runner.lock import living_owner
-    from tokenbench.transcripts.evidence import Runs
-
-    if living_owner(Runs(folder / "runs").lock) is not None:
-        say(f"The runner (pid {pid}) goes on: `tokenbench-tui attach` shows it, `tokenbench-tui stop` ends it.")
-    return 0

@@ -1,8 +1,10 @@
 """The application: follows the files, holds the latest view of them, and switches screens. No domain logic."""
 
 import asyncio
+import contextlib
 import os
 import signal
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -49,8 +51,22 @@ class TokenbenchApp(App[None], inherit_bindings=False):
         Binding("ctrl+c", "leave", show=False),
     ]
 
-    def __init__(self, bench: Bench, clock: Clock, *, ascii_only: bool = False) -> None:
+    def __init__(
+        self, bench: Bench, clock: Clock, *, ascii_only: bool = False, start: Callable[[], object] | None = None
+    ) -> None:
+        """
+        Args:
+            bench: What is read.
+            clock: The time.
+            ascii_only: Draw with ASCII signs alone.
+            start: Starts the runner, and may take long; the console closes if it raises a TokenbenchError.
+        """
         super().__init__()
+        self.failure: TokenbenchError | None = None
+        """Why the runner could not be started."""
+        self.starting = start is not None
+        """Whether the runner is being started."""
+        self._start = start
         self.bench = bench
         self.clock = clock
         self.view = View()
@@ -73,6 +89,18 @@ class TokenbenchApp(App[None], inherit_bindings=False):
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
         self.run_worker(self._follow(), name="follow", exit_on_error=True)
+        if self._start is not None:
+            # Of its own accord a thread ends with the process: one that still waits for the runner holds nobody up.
+            threading.Thread(target=self._start_runner, args=(self._start, loop), daemon=True).start()
+
+    def _start_runner(self, start: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            start()
+        except TokenbenchError as error:
+            self.failure = error
+            with contextlib.suppress(RuntimeError):  # the loop has ended: the console was closed meanwhile
+                loop.call_soon_threadsafe(self.exit)
+        self.starting = False
 
     async def _follow(self) -> None:
         while True:
@@ -192,15 +220,22 @@ def farewell(view: View) -> str:
     return f"The runner{pid} goes on. `tokenbench-tui attach` opens the console again, `tokenbench-tui stop` ends it."
 
 
-def open_console(folder: Path) -> None:
+def open_console(folder: Path, start: Callable[[], object] | None = None) -> None:
     """Open the console on the experiment in this folder; returns when it is closed.
 
+    Args:
+        folder: The experiment.
+        start: Starts its runner while the console is open already.
+
     Raises:
-        TokenbenchError: There is no experiment there, or it is not what it must be.
+        TokenbenchError: There is no experiment there, it is not what it must be, or its runner could not be started.
     """
     clock = SystemClock()
-    app = TokenbenchApp(open_bench(folder, clock), clock, ascii_only=terminal.wants_ascii(terminal.first_environment()))
+    ascii_only = terminal.wants_ascii(terminal.first_environment())
+    app = TokenbenchApp(open_bench(folder, clock), clock, ascii_only=ascii_only, start=start)
     app.run(mouse=False)
+    if app.failure is not None:
+        raise app.failure
     if app.return_code == 0:
         print(farewell(app.view))
     elif app.return_code:

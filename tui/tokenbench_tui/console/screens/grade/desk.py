@@ -15,7 +15,7 @@ from tokenbench.grading.grades import Opening, lock_and_open
 from tokenbench.grading.items import BlindItem
 from tokenbench.grading.queue import read_queue
 from tokenbench.grading.verdicts import Act, Decision, check_judge
-from tokenbench.grading.votes import deciding, read_votes
+from tokenbench.grading.votes import deciding, majority, read_votes
 from tokenbench.transcripts.evidence import Runs
 
 
@@ -29,6 +29,8 @@ class DeskState:
     mean_seconds: float | None
     waiting: int
     """Items that no judge has judged."""
+    undecided: int
+    """Items on which the judges are split, or could not say."""
 
 
 def name_problem(name: str) -> str | None:
@@ -108,21 +110,23 @@ class AsyncDesk:
         return self._state(desk)
 
     def _state(self, desk: Desk) -> DeskState:
+        said = decisions(self._loaded)
         return DeskState(
             items=desk.items,
             unjudged=frozenset(item.id for item in desk.unjudged()),
             mean_seconds=desk.progress.mean_seconds,
-            waiting=waiting(self._loaded),
+            waiting=said.count(None),
+            undecided=said.count("unknown"),
         )
 
 
-def waiting(loaded: Loaded) -> int:
-    """Items of the queue on which nobody's verdict stands."""
+def decisions(loaded: Loaded) -> list[Decision | None]:
+    """What the judges together say of each item of the queue; None where nobody's verdict stands."""
     queue = read_queue(loaded)
     if queue is None:
-        return 0
+        return []
     votes = read_votes(Runs(loaded.runs), queue.items, queue.mapping)
-    return sum(1 for item in queue.items if not deciding(votes.of(item)))
+    return [majority(deciding(votes.of(item))) for item in queue.items]
 
 
 def start_model_judge(folder: Path, log: Path) -> int:

@@ -369,11 +369,18 @@ class GradeScreen(ConsoleScreen):
             if yes:
                 self.console.run_worker(work(), name="open", exit_on_error=True)
 
+        undecided = self.state.undecided if self.state is not None else 0
+        dispute = (
+            f"{undecided} {'answer is' if undecided == 1 else 'answers are'} in dispute and will count neither way: "
+            "only now can one more judge settle that blind. "
+            if undecided
+            else ""
+        )
         self.console.push_screen(
             AskBox(
                 "Lock the queue and open the mapping?",
-                "There is no way back. The figures can be shown then; a verdict given later counts as not blind. The "
-                "opening is a line of the journal.",
+                f"{dispute}There is no way back. The figures can be shown then; a verdict given later counts as not "
+                "blind. The opening is a line of the journal.",
                 "open it",
             ),
             answered,

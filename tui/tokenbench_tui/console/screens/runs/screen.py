@@ -54,7 +54,7 @@ class RunsScreen(ConsoleScreen):
         findings = self.console.findings
         self.query_one("#state", Lines).show(
             summary.trouble_line(view.totals, cells),
-            summary.phase_line(view.phase, view),
+            summary.phase_line(view.phase, view, starting=self.console.starting),
             summary.headline(findings.refusal, findings.shown, cells),
         )
         self.say_keys()

@@ -81,8 +81,16 @@ def spent(about: About, totals: Totals) -> Line:
     return tuple(parts)
 
 
-def phase_line(phase: Phase, view: View) -> Line:
-    """What the runner is doing; what one has to do about it comes with it."""
+def phase_line(phase: Phase, view: View, *, starting: bool = False) -> Line:
+    """What the runner is doing; what one has to do about it comes with it.
+
+    Args:
+        phase: By the journal.
+        view: The rest of it.
+        starting: A runner is being started, and has said nothing yet.
+    """
+    if starting and phase.kind in ("none", "ended", "lost"):
+        return line((" starting", "accent"), "  the runner")
     reason = one_line(phase.reason, 160)
     again = "rehearse" if view.scripted else "run"
     words: dict[str, tuple[str, Ink, str]] = {
