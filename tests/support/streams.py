@@ -8,6 +8,7 @@ from typing import Any
 
 from tokenbench.ledger.build import LedgerBuilder
 from tokenbench.ledger.model import Ledger, Tokens
+from tokenbench.ledger.prices import PriceTable
 from tokenbench.transcripts.lines import LineSplitter
 
 DATA = Path(__file__).parents[1] / "data"
@@ -19,9 +20,9 @@ def read(path: Path) -> bytes:
     return gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
 
 
-def ledger(data: bytes, *, piece: int | None = None) -> Ledger:
+def ledger(data: bytes, *, piece: int | None = None, prices: PriceTable | None = None) -> Ledger:
     """The ledger of bytes that arrive in pieces of that many bytes."""
-    builder = LedgerBuilder(transcript="t.jsonl")
+    builder = LedgerBuilder(transcript="t.jsonl", prices=prices)
     splitter = LineSplitter()
     size = piece or max(1, len(data))
     for start in range(0, len(data), size):

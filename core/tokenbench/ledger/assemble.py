@@ -13,6 +13,8 @@ from tokenbench.ledger.calls import Call, collisions, split
 from tokenbench.ledger.model import Costs, Equation, Ledger, ModelRow, Role
 from tokenbench.ledger.models import Surroundings
 from tokenbench.ledger.outcome import Segment, Verdict, judge
+from tokenbench.ledger.prices import PriceTable
+from tokenbench.ledger.pricing import Bill, Unknown, check
 from tokenbench.ledger.process import Models
 from tokenbench.ledger.reconcile import MAIN_LEFT, MAIN_RIGHT, Evidence, Outcome, lower_bound, reconcile
 from tokenbench.ledger.sums import ZERO, Sum, total
@@ -62,6 +64,7 @@ class Material:
     earlier: Models | None
     owned_elsewhere: frozenset[str]
     notes: tuple[str, ...]
+    prices: PriceTable | None = None
 
 
 def ledger(material: Material) -> Ledger:
@@ -141,6 +144,8 @@ def _of_stream(material: Material) -> tuple[Verdict, Outcome]:
                 searches=sum(event.usage.web_searches for event in material.ended if event.usage is not None),
             ),
             earlier=material.earlier,
+            prices=material.prices,
+            version=material.announced.version if material.announced is not None else None,
         )
     )
     unfinished = _unfinished(material)
@@ -208,8 +213,16 @@ def _of_log(material: Material) -> tuple[Verdict, Outcome]:
     refusals: list[Refusal] = []
     if collided:
         refusals.append(refuse(Code.CALLS_COLLIDE, *(f"message id {name}" for name in collided[:MOST_EVIDENCE])))
-    if calls:
-        refusals.append(refuse(Code.PRICE_UNKNOWN, *(f"model {name}" for name in by_model)))
+    checked = check(
+        _bills(calls),
+        costs={},
+        reported=None,
+        reported_label="not reported",
+        table=material.prices,
+        version=material.announced.version if material.announced is not None else None,
+    )
+    if checked.refusal is not None and calls:
+        refusals.append(checked.refusal)
     outcome = Outcome(
         reconciled=False,
         tokens=tokens,
@@ -218,15 +231,35 @@ def _of_log(material: Material) -> tuple[Verdict, Outcome]:
         calls=calls,
         abandoned=0,
         models={name: ModelRow(role, counters.tokens(), None) for name, (role, counters) in by_model.items()},
-        costs=Costs(),
+        costs=Costs(recomputed=checked.recomputed, cache_neutral=checked.neutral(()), fees=checked.fees),
         cost_reconciled=None,
-        equations=[Equation("main loop", MAIN_LEFT, MAIN_RIGHT, main, None, None, "a session file holds no result")],
+        equations=[
+            Equation("main loop", MAIN_LEFT, MAIN_RIGHT, main, None, None, "a session file holds no result"),
+            checked.equation,
+        ],
         refusals=refusals,
         notes=notes,
         collided=collided,
     )
     text = material.segment.text
     return Verdict("answered" if text else "no_result", text, ()), outcome
+
+
+def _bills(calls: Sequence[Call]) -> dict[str, Bill] | Unknown:
+    """What finished calls used, by model."""
+    if any(not call.final for call in calls):
+        return Unknown("The end of some replies was not written, so that their output is unknown")
+    by_model: dict[str, list[Call]] = {}
+    for call in calls:
+        by_model.setdefault(names.plain(call.model), []).append(call)
+    return {
+        name: Bill(
+            calls=mine,
+            whole=total(call.counters for call in mine),
+            searches=sum(call.usage.web_searches for call in mine),
+        )
+        for name, mine in by_model.items()
+    }
 
 
 def _damages(material: Material) -> tuple[Refusal, ...]:

@@ -10,6 +10,7 @@ from tokenbench.ledger.attribution.timeline import Timeline
 from tokenbench.ledger.calls import CallBook
 from tokenbench.ledger.model import Ledger, Live
 from tokenbench.ledger.outcome import AnswerTracker, Segment
+from tokenbench.ledger.prices import PriceTable
 from tokenbench.ledger.process import Models
 from tokenbench.ledger.sums import ZERO, Sum
 from tokenbench.ledger.tools import ToolTable
@@ -45,16 +46,25 @@ SCRIPTED_PREFIX: Final = "msg_scripted_"
 class LedgerBuilder:
     """Builds the ledger of one transcript. What it keeps grows with the calls, not with the text."""
 
-    def __init__(self, *, transcript: str, agent: str = "claude", reader: Reader | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        transcript: str,
+        agent: str = "claude",
+        reader: Reader | None = None,
+        prices: PriceTable | None = None,
+    ) -> None:
         """Begin.
 
         Args:
             transcript: Its name in the ledger.
             agent: The agent CLI that wrote it.
             reader: What turns its lines into events; by default claude's.
+            prices: Recomputes the CLI's costs; without, they stay PRICE-UNKNOWN.
         """
         self._transcript = transcript
         self._agent = agent
+        self._prices = prices
         self._reader: Reader = reader if reader is not None else ClaudeReader()
         self._book = CallBook()
         self._tools = ToolTable()
@@ -190,6 +200,7 @@ class LedgerBuilder:
                 earlier=earlier,
                 owned_elsewhere=owned_elsewhere,
                 notes=tuple(notes),
+                prices=self._prices,
             )
         )
 

@@ -85,8 +85,11 @@ class Costs(msgspec.Struct, frozen=True):
     own: Decimal | None = None
     """Without sidecars."""
     recomputed: Decimal | None = None
-    """From a price table; None until one covers the model."""
+    """From a price table, sidecars included; None where none covers the models, or the cost is not certain."""
     cache_neutral: Decimal | None = None
+    """Without sidecars, all input at the price of fresh input; `fees` are in it."""
+    fees: Decimal | None = None
+    """Web search fees of all models by the price table."""
 
 
 class ToolRow(msgspec.Struct, frozen=True):

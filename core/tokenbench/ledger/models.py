@@ -48,6 +48,7 @@ class ModelSide:
     reported: Sum
     main: Sum
     subagent_calls: list[Call]
+    main_calls: list[Call]
     rest: Sum = ZERO
     """What the stream does not show."""
     cause: str = ""
@@ -118,7 +119,9 @@ def fit(hypothesis: Hypothesis, reported_output: int, account: Account, around: 
             role = "main"
         elif name in subagents:
             role = "subagent"
-        side = ModelSide(role, entry.sum if entry else ZERO, sums.get(name, ZERO), subagents.get(name, []))
+        side = ModelSide(
+            role, entry.sum if entry else ZERO, sums.get(name, ZERO), subagents.get(name, []), main.get(name, [])
+        )
         found.sides[name] = side
         _explain(side, account, around, searched=entry is not None and entry.searches > around.searches)
     if known and not sums and around.announced is None:

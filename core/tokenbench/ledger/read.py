@@ -9,6 +9,7 @@ import msgspec
 from tokenbench.errors import TranscriptError
 from tokenbench.ledger.build import LedgerBuilder
 from tokenbench.ledger.model import Ledger
+from tokenbench.ledger.prices import PriceTable
 from tokenbench.ledger.process import Models, merged
 from tokenbench.transcripts.evidence import Record
 from tokenbench.transcripts.lines import read_lines
@@ -17,23 +18,34 @@ _ENDS: Final = 1 << 16
 """Bytes that are looked at on either end of a file to see whether it is a session file, and of when."""
 
 
-def read_ledger(path: Path, *, resumed_from: Path | None = None, record: Record | None = None) -> Ledger:
+def read_ledger(
+    path: Path,
+    *,
+    resumed_from: Path | None = None,
+    record: Record | None = None,
+    prices: PriceTable | None = None,
+) -> Ledger:
     """The ledger of one transcript.
 
     Args:
         path: A transcript, or a session file of `~/.claude/projects`.
         resumed_from: The transcript that this one resumed, whose totals it carries on.
         record: How the run was closed, where it is known.
+        prices: Recomputes the CLI's costs; without, they stay PRICE-UNKNOWN.
 
     Raises:
         TranscriptError: A file cannot be read at all.
     """
     earlier = _totals(resumed_from) if resumed_from is not None else None
-    return _read(path).finish(record=record, earlier=earlier, notes=_beside(path))
+    return _read(path, prices).finish(record=record, earlier=earlier, notes=_beside(path))
 
 
 def read_ledgers(
-    paths: Sequence[Path], *, resumed_from: Path | None = None, records: Sequence[Record | None] = ()
+    paths: Sequence[Path],
+    *,
+    resumed_from: Path | None = None,
+    records: Sequence[Record | None] = (),
+    prices: Sequence[PriceTable | None] = (),
 ) -> Iterator[Ledger]:
     """Ledgers in the order of the files, each as soon as it can be told.
 
@@ -50,20 +62,22 @@ def read_ledgers(
     pending = list(order)
     for index, path in enumerate(paths):
         record = records[index] if index < len(records) else None
+        table = prices[index] if index < len(prices) else None
         if index not in order:
-            yield read_ledger(path, resumed_from=resumed_from, record=record)
+            yield read_ledger(path, resumed_from=resumed_from, record=record, prices=table)
             continue
         while index not in ready:
             earliest = pending.pop(0)
-            builder = _read(paths[earliest])
+            builder = _read(paths[earliest], prices[earliest] if earliest < len(prices) else None)
             ready[earliest] = builder.finish(owned_elsewhere=owned, notes=_beside(paths[earliest]))
             owned |= builder.owned()
         yield ready.pop(index)
 
 
-def _read(path: Path) -> LedgerBuilder:
+def _read(path: Path, prices: PriceTable | None = None) -> LedgerBuilder:
     # A file name need not be UTF-8; JSON has to be.
-    builder = LedgerBuilder(transcript=str(path).encode(errors="surrogateescape").decode(errors="replace"))
+    name = str(path).encode(errors="surrogateescape").decode(errors="replace")
+    builder = LedgerBuilder(transcript=name, prices=prices)
     for line in read_lines(path):
         builder.feed(line)
     return builder

@@ -4,16 +4,19 @@ Token equations: calls of the main loop = usage of the result events; all calls 
 `modelUsage`. Cost equations: the models' costs = the total; a recomputed price = the CLI's cost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
 from tokenbench.figures import Code, Refusal, refuse
+from tokenbench.ledger import names
 from tokenbench.ledger.calls import Call
 from tokenbench.ledger.mainloop import Hypothesis, MainEvidence, hypotheses
 from tokenbench.ledger.model import Costs, Equation, ModelRow, Remainder, Tokens
 from tokenbench.ledger.models import Fit, Surroundings, equations, fit
+from tokenbench.ledger.prices import PriceTable
+from tokenbench.ledger.pricing import Bill, Unknown, check
 from tokenbench.ledger.process import Account, Models, accounts, add_up, cost_sides
 from tokenbench.ledger.sums import Sum, of_usage, total
 from tokenbench.transcripts.events import Ended
@@ -38,6 +41,9 @@ class Evidence:
     around: Surroundings
     earlier: Models | None
     """Totals of the transcript that this one resumed, if it was named."""
+    prices: PriceTable | None = None
+    version: str | None = None
+    """Of the CLI."""
 
 
 @dataclass(slots=True)
@@ -142,7 +148,17 @@ def _accepted(hypothesis: Hypothesis, found: Fit, reported: Sum, evidence: Evide
     result.equations = [_main_equation(hypothesis.calls, reported, hypothesis), *equations(found)]
     if hypothesis.collided:
         result.refusals.append(refuse(Code.CALLS_COLLIDE, *(f"message id {name}" for name in hypothesis.collided[:5])))
-    _costs(result, evidence, guessed=guessed)
+    bills = {
+        name: Bill(
+            calls=(*side.main_calls, *side.subagent_calls),
+            whole=side.sum,
+            searches=entry.searches if (entry := found.account.models.get(name)) is not None else 0,
+            unsplit_is_1h=hour_only,
+        )
+        for name, side in found.sides.items()
+    }
+    carried = _sum(costs.values()) if found.account.carried else None
+    _costs(result, evidence, bills, costs, guessed=guessed, own_process=carried)
     return result
 
 
@@ -167,37 +183,58 @@ def _without_models(hypothesis: Hypothesis, reported: Sum, evidence: Evidence) -
     ]
     if hypothesis.collided:
         result.refusals.append(refuse(Code.CALLS_COLLIDE, *(f"message id {name}" for name in hypothesis.collided[:5])))
-    _costs(result, evidence, guessed=False)
+    called = {names.plain(call.model) for call in hypothesis.calls}
+    searches = sum(event.usage.web_searches for event in evidence.ended if event.usage is not None)
+    bills: dict[str, Bill] | Unknown = {
+        name: Bill(calls=hypothesis.calls, whole=reported, searches=searches) for name in called
+    }
+    if len(called) > 1:
+        bills = Unknown("Calls went to several models, and the CLI reports no usage by model")
+    _costs(result, evidence, bills, {}, guessed=False)
     return result
 
 
-def _costs(result: Outcome, evidence: Evidence, *, guessed: bool) -> None:
-    """The cost equations, and what may be shown of costs."""
+def _costs(
+    result: Outcome,
+    evidence: Evidence,
+    bills: Mapping[str, Bill] | Unknown,
+    costs: Mapping[str, Decimal | None],
+    *,
+    guessed: bool,
+    own_process: Decimal | None = None,
+) -> None:
+    """The cost equations, and what may be shown of costs.
+
+    Args:
+        result: Gets them.
+        evidence: What the transcript says.
+        bills: What each model used, or why that is unknown.
+        costs: What the CLI says each cost, in USD.
+        guessed: The CLI priced a model as another one.
+        own_process: What the models cost without an earlier session, where one was taken out.
+    """
     left, right = cost_sides(evidence.ended)
     holds = add_up(left, right)
     result.equations.append(Equation("cost", "costs of the models", "total_cost_usd", left, right, holds))
     nothing = result.tokens is not None and not result.tokens.total and not result.models
-    recomputed = Decimal(0) if nothing and right == 0 else None
-    result.equations.append(
-        Equation(
-            name="price",
-            left_label="price table",
-            right_label="total_cost_usd",
-            left=recomputed,
-            right=right,
-            holds=None if recomputed is None else True,
-            note="" if recomputed is not None else "no price table covers the models",
-        )
+    checked = check(
+        bills,
+        costs=costs,
+        reported=right if own_process is None else own_process,
+        reported_label="total_cost_usd" if own_process is None else "costs of the models since the last result",
+        table=evidence.prices,
+        version=evidence.version,
     )
-    if recomputed is None:
-        result.refusals.append(refuse(Code.PRICE_UNKNOWN, *(f"model {name}" for name in result.models)))
+    result.equations.append(checked.equation)
+    if checked.refusal is not None:
+        result.refusals.append(checked.refusal)
     if holds is False:
         result.refusals.append(
             refuse(Code.COST_UNRECONCILED, f"costs of the models: {left} USD", f"total_cost_usd: {right} USD")
         )
         result.cost_reconciled = False
         return
-    result.cost_reconciled = False if right is None else (True if recomputed is not None else None)
+    result.cost_reconciled = False if right is None else checked.holds
     own: Decimal | None = Decimal(0)
     for row in result.models.values():
         if row.role != "sidecar":
@@ -210,7 +247,18 @@ def _costs(result: Outcome, evidence: Evidence, *, guessed: bool) -> None:
         result.notes.append("COST-GUESSED-BY-CLI")
     if not result.models and not nothing:
         own = None
-    result.costs = Costs(reported=right, own=own, recomputed=recomputed)
+    result.costs = Costs(
+        reported=right,
+        own=own,
+        recomputed=checked.recomputed,
+        cache_neutral=checked.neutral(name for name, row in result.models.items() if row.role == "sidecar"),
+        fees=checked.fees,
+    )
+
+
+def _sum(costs: Iterable[Decimal | None]) -> Decimal | None:
+    known = list(costs)
+    return None if None in known else sum((cost for cost in known if cost is not None), Decimal(0))
 
 
 def _main_equation(calls: Sequence[Call], reported: Sum, hypothesis: Hypothesis | None) -> Equation:

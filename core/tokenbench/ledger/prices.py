@@ -1,0 +1,174 @@
+"""Price tables: what the agent CLI was seen to charge, kept with the evidence. No price stands in the code.
+
+A table is made by a probe of the CLI (`tokenbench.probes.prices`) or derived from paid transcripts
+(`tokenbench.ledger.derive`), and comes to the ledger as a value. All arithmetic is exact (`Decimal`).
+"""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from tokenbench.errors import RunsError
+from tokenbench.files import write_atomically
+from tokenbench.ledger import names
+from tokenbench.ledger.model import Tokens
+
+MILLION: Final = Decimal(1_000_000)
+STANDARD: Final = "standard"
+"""The speed of a call that states none."""
+MAKE_ONE: Final = "Make one with `tokenbench-tui prices --probe`; it costs nothing"
+
+
+class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Prices of one class of calls: USD per million tokens; searches USD a piece."""
+
+    input: Decimal
+    cache_write_5m: Decimal
+    cache_write_1h: Decimal
+    cache_read: Decimal
+    output: Decimal
+    web_search: Decimal
+
+    def cost(self, tokens: Tokens, *, searches: int = 0) -> Decimal:
+        """What a call with these counters costs, in USD, exactly."""
+        return self.prompt(tokens) + tokens.output * self.output / MILLION + searches * self.web_search
+
+    def prompt(self, tokens: Tokens) -> Decimal:
+        """What its prompt alone costs, in USD."""
+        return (
+            tokens.input * self.input
+            + tokens.cache_write_5m * self.cache_write_5m
+            + tokens.cache_write_1h * self.cache_write_1h
+            + tokens.cache_read * self.cache_read
+        ) / MILLION
+
+    def neutral(self, tokens: Tokens) -> Decimal:
+        """What its prompt would cost without a cache: all of it at the price of fresh input, in USD."""
+        return tokens.billed_input * self.input / MILLION
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The prices of one tier, speed and region."""
+
+    above: int
+    """Applies to calls whose whole prompt (input, writes and reads) has more tokens than this; 0 to all."""
+    speed: str
+    region: str
+    """As calls state it; empty for a call that states none."""
+    rates: Rates
+
+
+class Sample(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A piece of evidence: what was served in one call, and what the CLI charged for it."""
+
+    cost: Decimal
+    """USD, as printed."""
+    input: int = 0
+    cache_write_5m: int = 0
+    cache_write_1h: int = 0
+    cache_read: int = 0
+    output: int = 0
+    searches: int = 0
+    speed: str = ""
+    region: str = ""
+
+    @property
+    def tokens(self) -> Tokens:
+        """Its counters."""
+        return Tokens.of(self.input, self.cache_write_5m, self.cache_write_1h, self.cache_read, self.output)
+
+
+class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one version of the CLI charges for one model."""
+
+    model: str
+    """As the CLI names it in its totals."""
+    agent: str
+    agent_version: str
+    rows: tuple[Row, ...]
+    """By tier, speed and region; of the tiers that a prompt is above, the highest counts."""
+    plain_regions: tuple[str, ...] = ()
+    """Regions that were seen to cost what a call without region costs."""
+    largest: int = 0
+    """The longest prompt that was tried, in tokens: what lies above was not seen."""
+    made: float = 0.0
+    """Seconds since the Unix epoch."""
+    source: Literal["probe", "transcripts"] = "probe"
+    evidence: tuple[Sample, ...] = ()
+
+    def rates(self, prompt: int, *, speed: str = "", region: str = "") -> Rates | None:
+        """The prices of a call, None where nobody has seen them.
+
+        Args:
+            prompt: Tokens of its whole prompt: input, cache writes and cache reads.
+            speed: As the call states it; empty is the standard speed.
+            region: As the call states it.
+        """
+        plain = "" if region in self.plain_regions else region
+        fitting = [
+            row
+            for row in self.rows
+            if row.speed == (speed or STANDARD) and row.region == plain and (prompt > row.above or not row.above)
+        ]
+        return max(fitting, key=lambda row: row.above).rates if fitting else None
+
+    @property
+    def thresholds(self) -> tuple[int, ...]:
+        """Prompt sizes above which another tier begins, in tokens."""
+        return tuple(sorted({row.above for row in self.rows if row.above}))
+
+    def cost(self, tokens: Tokens, *, searches: int = 0, speed: str = "", region: str = "") -> Decimal | None:
+        """What one call costs, in USD; its tier is decided by its own prompt."""
+        rates = self.rates(tokens.billed_input, speed=speed, region=region)
+        return None if rates is None else rates.cost(tokens, searches=searches)
+
+
+class PriceTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All that is known of prices; `runs/prices.json`."""
+
+    models: tuple[ModelPrices, ...] = ()
+
+    def find(self, model: str, version: str | None, *, agent: str = "claude") -> ModelPrices | None:
+        """The prices of a model in one version of the CLI: the same name but for a date or `[1m]`, nothing looser."""
+        known = {entry.model: entry for entry in self.models if entry.agent == agent and entry.agent_version == version}
+        name = names.find(model, known)
+        return known[name] if name is not None else None
+
+    def versions(self, model: str, *, agent: str = "claude") -> tuple[str, ...]:
+        """Versions of the CLI whose price of this model is known."""
+        return tuple(
+            entry.agent_version
+            for entry in self.models
+            if entry.agent == agent and names.find(model, {entry.model}) is not None
+        )
+
+    def merged(self, newer: "PriceTable") -> "PriceTable":
+        """Both tables; of one model in one version the newer entry counts."""
+        entries = {(entry.agent, entry.agent_version, entry.model): entry for entry in self.models}
+        entries |= {(entry.agent, entry.agent_version, entry.model): entry for entry in newer.models}
+        return PriceTable(tuple(entries[key] for key in sorted(entries)))
+
+
+def read(path: Path) -> PriceTable | None:
+    """The table at this path, None where there is none.
+
+    Raises:
+        RunsError: It is there, but it cannot be read as a price table.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=PriceTable)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+        raise RunsError(f"is no price table: {error}", where=str(path), remedy=f"Move it away. {MAKE_ONE}") from error
+
+
+def write(path: Path, table: PriceTable) -> None:
+    """Store a table.
+
+    Raises:
+        RunsError: The disk is full, or the folder may not be written.
+    """
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(table), indent=1) + b"\n")
