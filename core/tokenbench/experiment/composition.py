@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from tokenbench.decoding import UNREADABLE
 from tokenbench.errors import RunsError
 from tokenbench.experiment.tree import Tree, TreeFile, sentences, tree_sha256, unreadable, walk
 from tokenbench.files import write_atomically
@@ -117,7 +118,7 @@ def read(path: Path) -> Composition | None:
         return msgspec.json.decode(path.read_bytes(), type=Composition)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise RunsError(
             f"is not the composition of a corpus: {one_line(str(error), 200)}",
             where=one_line(str(path)),

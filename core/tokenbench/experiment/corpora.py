@@ -23,6 +23,7 @@ from typing import Final
 
 import msgspec
 
+from tokenbench.decoding import UNREADABLE
 from tokenbench.errors import CorpusError, RunsError
 from tokenbench.experiment import pip_fetch
 from tokenbench.experiment.archives import HONEST, Bounds, unpack
@@ -194,7 +195,7 @@ def _ready(home: Path) -> _Unpacked | None:
     try:
         unpacked = msgspec.json.decode((home / "tree.json").read_bytes(), type=_Unpacked)
         tree = walk(home / "tree" / unpacked.top)
-    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError, CorpusError):
+    except (FileNotFoundError, *UNREADABLE, CorpusError):
         return None
     return unpacked if tree_sha256(tree) == unpacked.sha256 and not tree.left_out else None
 

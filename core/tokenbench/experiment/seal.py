@@ -21,6 +21,7 @@ from typing import Final, cast
 
 import msgspec
 
+from tokenbench.decoding import UNREADABLE
 from tokenbench.errors import RunsError
 from tokenbench.experiment.config import CONFIG_FILE, QUESTIONS_FILE
 from tokenbench.experiment.model import Cell, Config, Loaded
@@ -224,7 +225,7 @@ def read(path: Path) -> Seal:
                 remedy="Use the version of tokenbench-tui that made it, or a later one",
             )
         return msgspec.json.decode(data, type=Seal)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise RunsError(
             f"is not a seal: {one_line(str(error), 200)}", where=one_line(str(path)), remedy=remedy
         ) from error

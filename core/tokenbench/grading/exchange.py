@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tokenbench.decoding import UNREADABLE
 from tokenbench.grading.desk import Desk
 from tokenbench.grading.items import BlindItem
 from tokenbench.grading.verdicts import DECISIONS, Decision
@@ -81,7 +82,7 @@ def _returned(desk: Desk, number: int, raw: bytes) -> _Returned | str:
     """The verdict on a line, or why it is refused."""
     try:
         row: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         return f"is no JSON object: {error}"
     if repeated := _repeated_key(raw):
         return f"names `{repeated}` twice"

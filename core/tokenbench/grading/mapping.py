@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from tokenbench.decoding import UNREADABLE
 from tokenbench.errors import GradingError
 from tokenbench.files import PRIVATE_FILE, private_folder, write_atomically
 from tokenbench.grading.verdicts import LogState
@@ -58,7 +59,7 @@ def read_mapping(runs: Runs) -> BlindMapping | None:
         bytes.fromhex(mapping.secret)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError, *UNREADABLE) as error:
         raise GradingError(
             f"cannot be read as the mapping of the blind queue: {error}",
             where=str(runs.blind),

@@ -13,6 +13,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from tokenbench.clock import Clock
+from tokenbench.decoding import UNREADABLE
 from tokenbench.errors import GradingError
 from tokenbench.files import append_line, private_folder
 from tokenbench.grading.items import BlindItem, Seen
@@ -91,7 +92,7 @@ def _read_act(raw: bytes) -> Act | str:
     """The act on a line, or what is wrong with it."""
     try:
         act = msgspec.json.decode(raw, type=Act)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         return f"is no verdict and was left out: {error}"
     if act.undoes is not None:
         return act if act.item is None and act.verdict is None else "is a verdict and an undo at once, and was left out"

@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from tokenbench.decoding import UNREADABLE
 from tokenbench.errors import TranscriptError
 from tokenbench.ledger.model import Tokens
 from tokenbench.rehearsal.request import Counted
@@ -88,7 +89,7 @@ def read_log(path: Path) -> tuple[Served, ...]:
             continue
         try:
             served.append(msgspec.json.decode(line, type=Served))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             if number == len(lines):
                 break
             raise TranscriptError(

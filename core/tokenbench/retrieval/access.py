@@ -78,7 +78,7 @@ def read_index_report(path: Path) -> "tuple[Path, IndexReport]":
     try:
         report = cast("dict[str, object]", json.loads(path.read_bytes())).get("report")
         return access.folder, msgspec.convert(report, IndexReport)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _unreadable(path, str(error)) from error
 
 

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 import tantivy
 
+from tokenbench.decoding import UNREADABLE
 from tokenbench.errors import RunsError, SearchIndexError
 from tokenbench.files import only_one, private_folder, sync_folder, write_atomically
 from tokenbench.retrieval.documents import Document, documents_of
@@ -85,7 +86,7 @@ def read_report(folder: Path) -> IndexReport:
         raise SearchIndexMissing(
             "there is no index of the corpus", where=str(folder), remedy="Build it with `tokenbench-tui index`"
         ) from error
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise SearchIndexError(
             f"the report of the index cannot be read: {one_line(str(error), 120)}",
             where=str(path),

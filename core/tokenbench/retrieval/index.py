@@ -219,7 +219,7 @@ def _read_stamp(folder: Path) -> dict[str, object]:
         raise SearchIndexMissing(
             "there is no index of the corpus", where=str(folder), remedy="Build it with `tokenbench-tui index`"
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SearchIndexError(
             f"the index is damaged: {STAMP} cannot be read ({one_line(str(error), 120)})",
             where=str(folder),

@@ -14,6 +14,7 @@ from typing import Final, Literal, cast
 
 import msgspec
 
+from tokenbench.decoding import UNREADABLE
 from tokenbench.errors import RunnerError, RunsError, TokenbenchError
 from tokenbench.runner.lock import living_owner
 from tokenbench.text import one_line
@@ -121,7 +122,7 @@ class ControlServer:
     def _reply(self, line: bytes) -> Reply:
         try:
             request = msgspec.json.decode(line, type=Request)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             return {"ok": False, "what": f"this is no request: {error}", "remedy": "Use `tokenbench-tui` to send it"}
         try:
             return {"ok": True, **self._answer(request)}
@@ -161,7 +162,7 @@ def send(runs: Runs, command: Command, *, now: bool = False, cell: str = "", con
             where=where,
             remedy="Try again; if it stays so, end the process that `tokenbench-tui status` names",
         ) from error
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, *UNREADABLE) as error:
         owner = living_owner(runs.lock)
         if owner is None:
             raise RunnerError(

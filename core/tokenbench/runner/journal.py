@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from tokenbench.clock import Clock
+from tokenbench.decoding import UNREADABLE
 from tokenbench.files import append_line
 from tokenbench.ledger.model import Tokens
 
@@ -128,5 +129,5 @@ class JournalReader:
                 continue
             try:
                 yield self._decoder.decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            except UNREADABLE:
                 self.bad_lines += 1

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tokenbench.clock import Clock
+from tokenbench.decoding import UNREADABLE
 from tokenbench.errors import RunnerError, RunsError
 from tokenbench.files import only_one
 from tokenbench.runner import processes
@@ -31,7 +32,7 @@ def read_owner(path: Path) -> Owner | None:
     """Who stands in the lock file, living or dead; None where nobody does."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Owner)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, *UNREADABLE):
         return None
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from tokenbench.decoding import UNREADABLE
 from tokenbench.errors import RunsError
 from tokenbench.experiment.model import Cell
 from tokenbench.figures import Refusal
@@ -137,7 +138,7 @@ def read_record(path: Path) -> Record | None:
         return msgspec.json.decode(path.read_bytes(), type=Record)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise RunsError(
             f"is not the record of a run: {error}",
             where=str(path),
