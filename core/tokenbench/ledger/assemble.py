@@ -48,6 +48,8 @@ class Material:
     bad: tuple[Bad, ...]
     user_rows: int
     nudges: frozenset[str]
+    breaks: tuple[str, ...]
+    """Signs of replies that broke off."""
     compacted: bool
     fallbacks: tuple[str, ...]
     open_tasks: int
@@ -130,7 +132,8 @@ def _of_stream(material: Material) -> tuple[Verdict, Outcome]:
             abandoned=material.abandoned,
             collided=tuple(name for name in collided if any(call.message_id == name for call in main)),
             empty_replies="empty" in material.nudges,
-            cut_replies="cut" in material.nudges,
+            cut_replies="cut" in material.nudges or bool(material.breaks),
+            breaks=material.breaks[:MOST_EVIDENCE],
             complete=not material.tools.orphans and not first_look.from_result and turns <= material.user_rows,
             ended=material.ended,
             around=Surroundings(

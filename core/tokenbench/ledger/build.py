@@ -7,6 +7,7 @@ from tokenbench.agents.claude.stream import ClaudeReader
 from tokenbench.ledger import assemble
 from tokenbench.ledger.assemble import Material
 from tokenbench.ledger.attribution.timeline import Timeline
+from tokenbench.ledger.broken import BreakWatch
 from tokenbench.ledger.calls import CallBook
 from tokenbench.ledger.model import Ledger, Live
 from tokenbench.ledger.outcome import AnswerTracker, Segment
@@ -81,6 +82,7 @@ class LedgerBuilder:
         self._call_key: str | None = None
         self._user_rows = 0
         self._nudges: set[str] = set()
+        self._breaks = BreakWatch()
         self._compacted = False
         self._fallbacks: dict[str, None] = {}
         self._tasks: dict[str, bool] = {}
@@ -186,6 +188,7 @@ class LedgerBuilder:
                 bad=tuple(self._bad),
                 user_rows=self._user_rows,
                 nudges=frozenset(self._nudges),
+                breaks=self._breaks.signs(),
                 compacted=self._compacted,
                 fallbacks=tuple(self._fallbacks),
                 open_tasks=sum(self._tasks.values()),
@@ -210,6 +213,7 @@ class LedgerBuilder:
         self._call_key = event.message_id or event.row_id
         self._inconsistent = self._inconsistent or not event.usage.consistent
         call, new = self._book.add(event)
+        self._breaks.call(event)
         if new:
             self._timeline.call(call.key, call.parent)
         counters = call.counters if call.final else call.counters.with_output(0)
@@ -286,6 +290,7 @@ class LedgerBuilder:
             return
         self._rows.add(event.row_id)
         self._book.api_failed()
+        self._breaks.retry(event)
         self._answer.retry()
         self._doing = "retrying"
 
@@ -309,6 +314,7 @@ class LedgerBuilder:
         if event.row_id not in self._rows:
             self._rows.add(event.row_id)
             self._answer.notice(event)
+            self._breaks.notice(event)
 
     def _supersede(self, event: Superseded) -> None:
         if not self._repeated:

@@ -155,7 +155,7 @@ def _larger(evidence: MainEvidence, calls: Sequence[Call], repeated: tuple[str, 
             note, what = "EMPTY-REPLIES", "unstreamed call"
         elif (evidence.collided or repeated) and kept:
             note, what = "", "calls of one message id"
-        elif evidence.complete and kept and not all(call.final for call in kept):
+        elif evidence.complete and kept and not any(call.final for call in kept):
             note, what = "COUNTERS-GREW", "growth of counters"
         else:
             continue

@@ -34,7 +34,9 @@ class Evidence:
     collided: tuple[str, ...]
     empty_replies: bool
     cut_replies: bool
-    """The CLI told the model that its reply was cut off: nobody knows what that reply was billed."""
+    """A reply was cut off, as the CLI told the model or as `breaks` show: nobody knows what it was billed."""
+    breaks: tuple[str, ...]
+    """Where it shows, for the refusal."""
     complete: bool
     ended: tuple[Ended, ...]
     """Result events, each once, in their order; at least one."""
@@ -317,7 +319,7 @@ def _refused(evidence: Evidence, main: MainEvidence, equal: Hypothesis | None, n
             remedy = "Start the agent with --output-format stream-json --verbose, and keep all that it prints"
         if any(event.usage is None for event in evidence.ended):
             reason = "A result event reports no usage that could be read"
-        refusals.append(refuse(Code.CALLS_UNRECONCILED, *sides, reason=reason, remedy=remedy))
+        refusals.append(refuse(Code.CALLS_UNRECONCILED, *evidence.breaks, *sides, reason=reason, remedy=remedy))
     shown: Fit | None = None
     if readings := accounts(evidence.ended, evidence.earlier):
         shown = nearest if nearest is not None else _plain_fit(counted, main.reported, readings[0], evidence.around)

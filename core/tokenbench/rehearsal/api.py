@@ -19,7 +19,7 @@ from tokenbench.rehearsal.counting import Counter, PieceCounter
 from tokenbench.rehearsal.model import Heard, Run, ScriptedModel
 from tokenbench.rehearsal.replies import Part, Reply, output_of, stream, whole
 from tokenbench.rehearsal.request import BadRequest
-from tokenbench.rehearsal.scripts import Fault, ScriptBook
+from tokenbench.rehearsal.scripts import Fault, FaultKind, ScriptBook
 from tokenbench.rehearsal.served import RunKey, Served
 
 HOST: Final = "127.0.0.1"
@@ -252,7 +252,7 @@ class ScriptedApi:
             await self._wait(fault.seconds)
             if not self._stopping.is_set():
                 return True
-        exchange.drop()
+        await exchange.break_off(fault.fault)
         return False
 
     async def _wait(self, seconds: float | None) -> None:
@@ -336,10 +336,19 @@ class _Exchange:
         await self.response.prepare(self.http)
         return self.response
 
-    def drop(self) -> None:
-        """Close the connection as it stands."""
-        if self.http.transport is not None:
-            self.http.transport.close()
+    async def break_off(self, how: FaultKind) -> None:
+        """End the reply before its end; what was not asked for as a stream can only lose its connection."""
+        if how not in {"error", "ended"} or not self._served.stream:
+            if self.http.transport is not None:
+                self.http.transport.close()
+            return
+        if not self.response.prepared:
+            await self.open_stream()
+        if how == "error":
+            kind, text = _ERRORS[529]
+            error = {"type": "error", "error": {"type": kind, "message": text}}
+            await self.response.write(b"event: error\ndata: " + msgspec.json.encode(error) + b"\n\n")
+        await self.response.write_eof()
 
 
 def _unbound(port: int, error: Exception) -> RehearsalError:

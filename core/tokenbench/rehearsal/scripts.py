@@ -18,7 +18,7 @@ from tokenbench.experiment.model import Loaded
 from tokenbench.text import one_line
 
 Verdict = Literal["correct", "wrong", "abstained"]
-FaultKind = Literal["400", "401", "403", "429", "500", "503", "529", "hang", "broken"]
+FaultKind = Literal["400", "401", "403", "429", "500", "503", "529", "hang", "broken", "error", "ended"]
 Place = Literal["nothing", "start", "block", "blocks", "usage"]
 NO_FALLBACK: Final = "REHEARSAL: what the tools returned does not hold what this answer is made of."
 PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{([a-z_][a-z0-9_]*)(:d)?\}")
@@ -30,14 +30,15 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a step fails before it succeeds."""
 
     fault: FaultKind
-    """An HTTP status, `hang` (nothing more comes) or `broken` (the connection closes in mid-reply)."""
+    """An HTTP status, `hang` (nothing more comes), or the end of the stream in mid-reply: `broken` (the connection
+    closes), `error` (an error event) or `ended` (as if it were complete)."""
     times: int | Literal["always"] = 1
     """Requests of this step that fail so."""
     attempts: tuple[int, ...] = ()
     """Attempts of the cell in which it happens; empty for all."""
     after: Place = "start"
-    """hang, broken: what has been sent by then: nothing, the message's start, half of its first block, all its blocks,
-    the final usage too."""
+    """hang, broken, error, ended: what has been sent by then: nothing, the message's start, half of its first block,
+    all its blocks, the final usage too."""
     seconds: Annotated[float, msgspec.Meta(ge=0)] | None = None
     """hang: for how long; None until the agent gives up."""
     retry_after: Annotated[int, msgspec.Meta(ge=0)] | None = None

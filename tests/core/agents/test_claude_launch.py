@@ -126,7 +126,8 @@ def test_a_script_whose_interpreter_is_only_on_the_operators_path_is_given_it(tm
 
 def test_argv_of_an_arm() -> None:
     assert launch.argv(CLI, NATIVE, "claude-opus-5", Limits()) == (
-        "/opt/claude", "-p", "--output-format", "stream-json", "--verbose", "--model", "claude-opus-5",
+        "/opt/claude", "-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages",
+        "--model", "claude-opus-5",
         "--tools", "Grep,Glob,Read", "--allowedTools", "Grep,Glob,Read",
         "--disallowedTools", "Bash,WebSearch,WebFetch,Task", "--strict-mcp-config", "--setting-sources", "user",
     )  # fmt: skip

@@ -262,6 +262,20 @@ async def test_a_stream_breaks_where_the_script_says_and_bills_what_was_begun(
     assert (line.usage.billed_input > 0) is (after != "nothing")
 
 
+@pytest.mark.parametrize("fault", ["error", "ended"])
+@pytest.mark.parametrize(("after", "sent"), [("nothing", []), ("start", ["message_start"])])
+async def test_a_stream_can_end_early_with_an_error_event_or_as_if_it_were_complete(
+    serve: Serve, fault: Any, after: Any, sent: list[str]
+) -> None:
+    client = await serve(book(Fault(fault, after=after), answer="Answer 256."))
+    async with client.session.post(client.open() + "/v1/messages", json=body("x")) as reply:
+        received = await reply.text()
+    line = await client.logged()
+
+    assert [event["type"] for event in events(received)] == [*sent, *(["error"] if fault == "error" else [])]
+    assert (line.completed, line.fault, line.usage.billed_input > 0) == (False, fault, bool(sent))
+
+
 async def read_until_it_breaks(client: Client, data: object) -> str:
     received = b""
     try:

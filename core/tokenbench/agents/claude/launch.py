@@ -196,7 +196,9 @@ def find(configured: str | None, *, home: Path, bundle_only: bool = False, searc
 
 def argv(cli: Cli, arm: Arm, model: str, limits: Limits) -> tuple[str, ...]:
     """The argument list of a run: never a shell, never a prompt, never a key."""
-    arguments = [*cli.command, "-p", "--output-format", "stream-json", "--verbose", "--model", model]
+    arguments = [*cli.command, "-p", "--output-format", "stream-json", "--verbose"]
+    # Without the raw events a reply that broke off leaves no trace, and a streamed call has no output of its own.
+    arguments += ["--include-partial-messages", "--model", model]
     arguments += ["--tools", ",".join(arm.tools)]
     if arm.allowed:
         arguments += ["--allowedTools", ",".join(arm.allowed)]
