@@ -78,6 +78,7 @@ class Runs:
         self.warmups = folder / "warmups"
         self.attempts = folder / "attempts"
         self.composition = folder / "composition.json"
+        self.prices = folder / "prices.json"
         self.index_report = folder / "index.json"
         self.blind = folder / "blind.json"
         self.verdicts = folder / "verdicts"
