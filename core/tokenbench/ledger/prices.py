@@ -106,6 +106,8 @@ class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             speed: As the call states it; empty is the standard speed.
             region: As the call states it.
         """
+        if self.largest and prompt > self.largest:
+            return None
         plain = "" if region in self.plain_regions else region
         fitting = [
             row

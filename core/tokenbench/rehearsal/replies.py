@@ -32,11 +32,15 @@ class Reply(msgspec.Struct, frozen=True):
     stop_reason: str
     prompt: Tokens
     """What the prompt is billed; `output` is 0."""
+    stated_output: int | None = None
+    """An output that is stated instead of that of the blocks, in tokens."""
+    more: Json = {}
+    """Further fields of its usage object."""
 
     @property
     def output(self) -> int:
-        """Tokens of all blocks."""
-        return output_of(self.parts)
+        """Tokens of all blocks, or what is stated instead."""
+        return output_of(self.parts) if self.stated_output is None else self.stated_output
 
     @property
     def thinking(self) -> int:
@@ -92,7 +96,7 @@ def build_reply(
     )
 
 
-def usage_json(prompt: Tokens, output: int, thinking: int | None = None) -> Json:
+def usage_json(prompt: Tokens, output: int, thinking: int | None = None, more: Json | None = None) -> Json:
     """A usage object as the API prints it."""
     usage: Json = {
         "input_tokens": prompt.input,
@@ -104,6 +108,7 @@ def usage_json(prompt: Tokens, output: int, thinking: int | None = None) -> Json
         },
         "output_tokens": output,
         "service_tier": "standard",
+        **(more or {}),
     }
     if thinking is not None:
         usage["output_tokens_details"] = {"thinking_tokens": thinking}
@@ -121,7 +126,7 @@ def whole(reply: Reply) -> bytes:
             "content": [part.block for part in reply.parts],
             "stop_reason": reply.stop_reason,
             "stop_sequence": None,
-            "usage": usage_json(reply.prompt, reply.output, reply.thinking),
+            "usage": usage_json(reply.prompt, reply.output, reply.thinking, reply.more),
         }
     )
 
@@ -146,7 +151,7 @@ def stream(reply: Reply) -> Iterator[Chunk]:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": usage_json(reply.prompt, 1),
+        "usage": usage_json(reply.prompt, min(1, reply.output), more=reply.more),
     }
     yield Chunk(_event("message_start", {"message": message}), "start", 0)
     yield Chunk(_event("ping", {}), "start", 0)
@@ -160,7 +165,7 @@ def stream(reply: Reply) -> Iterator[Chunk]:
         yield Chunk(_event("content_block_stop", {"index": index}), "blocks" if last else "start", index + 1)
     ending: Json = {
         "delta": {"stop_reason": reply.stop_reason, "stop_sequence": None},
-        "usage": usage_json(reply.prompt, reply.output, reply.thinking),
+        "usage": usage_json(reply.prompt, reply.output, reply.thinking, reply.more),
     }
     yield Chunk(_event("message_delta", ending), "usage", len(reply.parts))
     yield Chunk(_event("message_stop", {}), "usage", len(reply.parts))

@@ -3,6 +3,7 @@
 from decimal import Decimal
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +49,12 @@ def test_what_was_never_seen_has_no_price() -> None:
     assert TIERED.rates(10, speed="fast") is None
     assert TIERED.rates(10, region="us") is None
     assert TIERED.cost(Tokens.of(1), speed="warp") is None
+
+
+def test_a_prompt_longer_than_any_that_was_tried_has_no_price() -> None:
+    tried = msgspec.structs.replace(TIERED, largest=2_000_000)
+    assert tried.rates(2_000_000) == HIGH
+    assert tried.rates(2_000_001) is None
 
 
 def test_a_region_that_was_seen_to_cost_the_same_is_none_of_its_own() -> None:

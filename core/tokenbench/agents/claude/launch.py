@@ -5,6 +5,7 @@ Nothing here starts a run; it says what a run is started with, so that all of it
 """
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -212,6 +213,20 @@ def argv(cli: Cli, arm: Arm, model: str, limits: Limits) -> tuple[str, ...]:
     if limits.run_usd is not None:
         arguments += ["--max-budget-usd", format(limits.run_usd, "f")]
     return tuple(arguments)
+
+
+def asked_argv(cli: Cli, model: str) -> tuple[str, ...]:
+    """The argument list of a process without tools that takes one message after another on its standard input."""
+    streams = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
+    return (
+        *(*cli.command, "-p", *streams, "--model", model, "--tools", ""),
+        *("--strict-mcp-config", "--setting-sources", "user"),
+    )
+
+
+def asked_message(text: str) -> bytes:
+    """One line for the standard input of such a process."""
+    return json.dumps({"type": "user", "message": {"role": "user", "content": text}}).encode() + b"\n"
 
 
 def sealed_environment(*, base_url: str | None = None) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Small runs that measure the instrument itself."""
