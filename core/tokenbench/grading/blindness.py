@@ -19,6 +19,8 @@ class Sight(msgspec.Struct, frozen=True):
 
     opened: float | None
     """When the mapping was opened, in seconds since the epoch; None while it is closed."""
+    lock_sha256: str | None
+    """What the journal keeps of the lock (`mapping.lock_sha256`); None where it says nothing."""
     peeked: Mapping[str, float]
     """When each judge first looked at a withheld answer."""
 
@@ -49,20 +51,21 @@ def sight(runs: Runs) -> Sight:
     try:
         state = runs.journal.stat()
     except FileNotFoundError:
-        return Sight(None, MappingProxyType({}))
+        return Sight(None, None, MappingProxyType({}))
     stamp = (state.st_size, state.st_mtime_ns)
     known = _seen.get(runs.journal)
     if known is not None and known[0] == stamp:
         return known[1]
     opened: float | None = None
+    lock_sha256: str | None = None
     peeked: dict[str, float] = {}
     for entry in JournalReader(runs.journal).new():
         if entry.event == "mapping_opened" and opened is None:
-            opened = entry.t
+            opened, lock_sha256 = entry.t, entry.lock_sha256
         elif entry.event == "peeked":
             name = entry.judge or ANYBODY
             peeked[name] = min(entry.t, peeked.get(name, entry.t))
-    found = Sight(opened, MappingProxyType(peeked))
+    found = Sight(opened, lock_sha256, MappingProxyType(peeked))
     _seen[runs.journal] = (stamp, found)
     return found
 

@@ -15,7 +15,7 @@ from tokenbench.experiment.model import Cell, Loaded
 from tokenbench.figures import Code, Refusal, refuse
 from tokenbench.grading.blindness import is_open
 from tokenbench.grading.counted import Counted, gather
-from tokenbench.grading.mapping import MappedItem, mapping_lock, read_mapping, write_mapping
+from tokenbench.grading.mapping import MappedItem, lock_sha256, mapping_lock, read_mapping, write_mapping
 from tokenbench.grading.mechanical import Stage
 from tokenbench.grading.queue import Candidate, candidates, extend_queue, items_by_cell, items_of, suspended_questions
 from tokenbench.grading.verdicts import Decision, log_state
@@ -198,8 +198,10 @@ def lock_and_open(loaded: Loaded, clock: Clock, *, force: bool = False) -> Openi
             # A lock is never renewed: were the journal's line of the opening taken out, later verdicts would pass for
             # blind at a second one.
             states = {judge: log_state(runs.verdicts / f"{judge}.jsonl") for judge in judges_of(runs)}
-            write_mapping(runs, msgspec.structs.replace(mapping, locked=states))
-    journal.write("mapping_opened", reason=f"sha256 of the mapping: {log_state(runs.blind).sha256}")
+            mapping = msgspec.structs.replace(mapping, locked=states)
+            write_mapping(runs, mapping)
+        lock = lock_sha256(mapping.locked or {})
+    journal.write("mapping_opened", reason=f"sha256 of the mapping: {log_state(runs.blind).sha256}", lock_sha256=lock)
     return Opening(items=len(queue.items), unjudged=len(waiting), missing=len(missing), judges=judges)
 
 

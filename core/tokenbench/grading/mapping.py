@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Literal
 
@@ -66,6 +66,11 @@ def read_mapping(runs: Runs) -> BlindMapping | None:
             remedy="Restore it from a copy of runs/; the verdicts mean nothing without it",
         ) from error
     return mapping
+
+
+def lock_sha256(locked: Mapping[str, LogState]) -> str:
+    """sha256 of what a lock says of the judges' files: the journal keeps it, so that no lock is renewed unseen."""
+    return hashlib.sha256(msgspec.json.encode(locked, order="deterministic")).hexdigest()
 
 
 def write_mapping(runs: Runs, mapping: BlindMapping) -> None:

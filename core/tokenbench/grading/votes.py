@@ -8,7 +8,7 @@ import msgspec
 
 from tokenbench.grading.blindness import Sight, sight
 from tokenbench.grading.items import BlindItem
-from tokenbench.grading.mapping import BlindMapping
+from tokenbench.grading.mapping import BlindMapping, lock_sha256
 from tokenbench.grading.verdicts import (
     DECISIONS,
     Act,
@@ -59,9 +59,9 @@ class Votes(msgspec.Struct, frozen=True, kw_only=True):
 def read_votes(runs: Runs, items: Mapping[str, BlindItem], mapping: BlindMapping | None) -> Votes:
     """Read all judges' files against the items as they are now."""
     seen = sight(runs)
-    locked = mapping.locked if mapping is not None and seen.opened is not None else None
     by_item: dict[str, list[Vote]] = {}
     problems: list[str] = []
+    locked = _locked(mapping, seen, problems)
     logs: list[JudgeLog] = []
     names = judges(runs)
     for judge in names:
@@ -83,6 +83,20 @@ def read_votes(runs: Runs, items: Mapping[str, BlindItem], mapping: BlindMapping
         judges=tuple(log.judge for log in logs if log.order),
         problems=tuple(problems),
     )
+
+
+def _locked(mapping: BlindMapping | None, seen: Sight, problems: list[str]) -> Mapping[str, LogState] | None:
+    """What the judges' files held when the mapping was opened; None while it is closed.
+
+    Nothing, where blind.json does not say what the journal remembers of it: then no verdict can be shown to be blind.
+    """
+    if seen.opened is None:
+        return None
+    locked = mapping.locked if mapping is not None else None
+    if locked is not None and lock_sha256(locked) == seen.lock_sha256:
+        return locked
+    problems.append("blind.json: it and the journal do not agree on what the judges' files held at the opening")
+    return {}
 
 
 def _blindness(

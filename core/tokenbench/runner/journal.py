@@ -80,6 +80,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """planned: the cells in their order."""
     scripted: bool | None = None
     judge: str | None = None
+    lock_sha256: str | None = None
+    """mapping_opened: of what blind.json says of the judges' files at that moment."""
     version: str | None = None
 
 

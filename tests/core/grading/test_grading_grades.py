@@ -3,6 +3,7 @@
 import stat
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from fabricated import Fabricated, judged_by, question, right
 
@@ -11,6 +12,8 @@ from tokenbench.experiment.model import Cell
 from tokenbench.figures import Code
 from tokenbench.grading.blindness import is_open
 from tokenbench.grading.grades import Grade, grade_all, grades, lock_and_open
+from tokenbench.grading.mapping import read_mapping, write_mapping
+from tokenbench.grading.verdicts import log_state
 from tokenbench.grading.votes import Vote, deciding, majority
 from tokenbench.runner.journal import JournalReader
 
@@ -257,6 +260,25 @@ def test_a_verdict_that_was_edited_after_the_opening_is_not_blind_and_is_named(f
     found = grade_all(bench.loaded)
     assert all(grade.refused(Code.NOT_BLIND) for grade in found.grades.values())
     assert "changed after the queue was locked" in found.votes.problems[0]
+
+
+@pytest.mark.parametrize("lock", ["taken out", "made anew"])
+def test_a_lock_that_is_not_the_one_which_the_journal_remembers_shows_no_verdict_to_be_blind(
+    fabricate: Fabricate, lock: str
+) -> None:
+    bench = fabricate(questions=1)
+    bench.run_all()
+    bench.judge("ann", lambda _: "wrong")
+    bench.open()
+    path = bench.runs.verdicts / "ann.jsonl"
+    bench.edit(path, lambda text: text.replace('"wrong"', '"correct"'))
+    mapping = read_mapping(bench.runs)
+    assert mapping is not None
+    forged = {"ann": log_state(path)} if lock == "made anew" else None
+    write_mapping(bench.runs, msgspec.structs.replace(mapping, locked=forged))
+    found = grade_all(bench.loaded)
+    assert all(grade.refused(Code.NOT_BLIND) for grade in found.grades.values())
+    assert "blind.json: it and the journal do not agree" in found.votes.problems[0]
 
 
 def test_an_opening_that_was_taken_out_of_the_journal_makes_no_later_verdict_blind(fabricate: Fabricate) -> None:

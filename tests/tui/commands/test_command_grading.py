@@ -131,3 +131,11 @@ def test_hostile_text_reaches_no_terminal(bench) -> None:
         assert done.returncode == 0
         assert "\x1b" not in done.stdout + done.stderr
     assert "\x1b" not in bench.runs.report.read_text()
+
+
+def test_figures_are_shown_although_they_cannot_be_written_down(bench) -> None:
+    bench.runs.results.mkdir()
+    done = run(bench, "results", "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["headline"]["hybrid"]["refused"]["code"] == "UNGRADED"
+    assert "results.json: could not write the file" in done.stderr

@@ -19,10 +19,11 @@ def results(folder: Path, as_json: bool) -> None:
     from tokenbench.transcripts.evidence import Runs
 
     loaded = config.load(folder.resolve())
-    runs = Runs(loaded.runs)
-    runs.prepare()
     found = compute(loaded)
     data = to_json(found)
-    write_atomically(runs.results, data)
+    # Said before it is written: on a full disk or in a read-only copy of runs/ the figures are still to be seen.
     sys.stdout.buffer.write(data if as_json else summary(found).encode("utf-8", "replace"))
     sys.stdout.buffer.flush()
+    runs = Runs(loaded.runs)
+    runs.prepare()
+    write_atomically(runs.results, data)
