@@ -27,6 +27,10 @@ PACKAGE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?==[A-Za-
 SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
 _CONFIG_BYTES: Final = 1 << 20
 _PROMPT_BYTES: Final = 1 << 20
+_MOST_REPEATS: Final = 1000
+"""A plan names every cell: a slip of the finger must not fill the memory with them."""
+_MOST_AT_ONCE: Final = 256
+"""Agents at once; each is a process of some hundred megabytes."""
 
 Fail = Callable[[decoding.Path, str, str], NoReturn]
 """Raises the ConfigError of a key path, with what is wrong and the remedy."""
@@ -153,13 +157,15 @@ def _check_experiment(config: Config, fail: Fail) -> None:
     for key, text in (("name", experiment.name), ("model", experiment.model)):
         if not text.strip():
             fail(("experiment", key), f"`experiment.{key}` is empty", "Write a name between the quotes")
-    for key, number, least in (
-        ("repeats", experiment.repeats, 1),
-        ("concurrency", experiment.concurrency, 1),
-        ("warmups", experiment.warmups, 0),
+    for key, number, least, most in (
+        ("repeats", experiment.repeats, 1, _MOST_REPEATS),
+        ("concurrency", experiment.concurrency, 1, _MOST_AT_ONCE),
+        ("warmups", experiment.warmups, 0, _MOST_REPEATS),
     ):
         if number < least:
             fail(("experiment", key), f"`experiment.{key}` is {number}", f"It must be {least} or more")
+        if number > most:
+            fail(("experiment", key), f"`experiment.{key}` is {number}", f"It must be {most} or less")
     if not config.arms:
         fail(("arms",), "`arms` names no arm", "Add one: `[arms.native]` with `tools` and `prompt`")
     for key, arm in (("baseline", experiment.baseline), ("headline_arm", experiment.headline_arm)):
