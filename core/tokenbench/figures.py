@@ -102,7 +102,7 @@ MEANINGS: Final[dict[Code, Meaning]] = {
     ),
     Code.UNCALIBRATED: Meaning(
         "Characters per token of this corpus and model were never measured",
-        "Use token totals; shares wait for a calibration",
+        "Run `tokenbench-tui calibrate`; token totals stand without it",
     ),
     Code.WARMTH_CONFOUNDED: Meaning(
         "The arms began with caches of different warmth", "Use tokens or the cache-neutral cost"

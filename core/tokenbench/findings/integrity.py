@@ -44,6 +44,7 @@ def examine(loaded: Loaded, counted: Counted, chronicle: Chronicle) -> Integrity
     elif counted.runs:
         breaks.append("seal.json is gone, and runs are there")
     breaks.extend(_composition_breaks(runs, seal))
+    breaks.extend(_calibration_breaks(runs, seal))
     working = living_owner(runs.lock) is not None
     if counted.runs and not chronicle.there:
         breaks.append("journal.jsonl is gone, and runs are there")
@@ -72,6 +73,15 @@ def _composition_breaks(runs: Runs, seal: seals.Seal | None) -> list[str]:
     if measured is None or seal is None or measured.corpus_sha256 == seal.corpus_sha256:
         return []
     return ["composition.json is of another corpus than the sealed one"]
+
+
+def _calibration_breaks(runs: Runs, seal: seals.Seal | None) -> list[str]:
+    """A calibration that was sealed has to be there as it was; one that was made later is in no seal."""
+    if seal is None or seal.calibration_sha256 is None:
+        return []
+    if not runs.calibration.exists():
+        return ["calibration.json was sealed and is gone"]
+    return [] if seals.digest(runs.calibration) == seal.calibration_sha256 else ["calibration.json has changed"]
 
 
 def _run_breaks(run: CountedRun, seal_sha256: str | None) -> list[str]:

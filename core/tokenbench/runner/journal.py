@@ -38,6 +38,7 @@ Event = Literal[
     "queue_locked",
     "mapping_opened",
     "peeked",
+    "calibrated",
     "judge_started",
     "judge_ended",
     "judge_failed",

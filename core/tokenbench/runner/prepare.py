@@ -11,6 +11,7 @@ from tokenbench.agents.claude import launch
 from tokenbench.errors import AgentError, RunnerError, RunsError
 from tokenbench.experiment import composition, corpora, plan, seal
 from tokenbench.experiment.model import AgentSettings, Cell, Loaded
+from tokenbench.ledger.attribution import calibration
 from tokenbench.retrieval.access import write_access, write_index_report
 from tokenbench.retrieval.building import IndexReport, ensure_index
 from tokenbench.retrieval.index import index_folder
@@ -104,6 +105,7 @@ def prepare(
         report, _ = ensure_index(corpus.root, folder, corpus.sha256, progress)
         _try_xq(places, folder, corpus.sha256)
     cells = plan.plan_cells(loaded.config, loaded.questions)
+    calibrated = _calibration(runs, corpus.sha256, scripted=scripted)
     now = seal.seal_of(
         loaded,
         scripted=scripted,
@@ -113,6 +115,7 @@ def prepare(
         agents={launch.NAME: cli.version},
         environment=launch.sealed_environment(base_url=base_url),
         plan=cells,
+        calibration_sha256=calibrated,
     )
     newly_sealed = not runs.seal.exists()
     if newly_sealed:
@@ -138,6 +141,29 @@ def prepare(
         seal=seal.digest(runs.seal),
         newly_sealed=newly_sealed,
     )
+
+
+def _calibration(runs: Runs, corpus_sha256: str, *, scripted: bool) -> str | None:
+    """sha256 of the calibration that is, or is to be, sealed.
+
+    One that was made after the seal is no part of it: it decides estimates only, and its journal line tells when.
+
+    Raises:
+        RunsError: It cannot be read, or is of another corpus or of the other kind of model.
+    """
+    if runs.seal.exists() and seal.read(runs.seal).calibration_sha256 is None:
+        return None
+    found = calibration.read(runs.calibration)
+    if found is None:
+        return None
+    if found.corpus_sha256 != corpus_sha256 or found.scripted != scripted:
+        what = "of another corpus" if found.corpus_sha256 != corpus_sha256 else "of the other kind of model"
+        raise RunsError(
+            f"is {what}: {'scripted' if found.scripted else 'real'}, corpus {found.corpus_sha256[:12]}…",
+            where=str(runs.calibration),
+            remedy="Remove it, or measure again with `tokenbench-tui calibrate`; nothing was run",
+        )
+    return seal.digest(runs.calibration)
 
 
 def check_seal(runs: Runs, now: seal.Seal) -> None:

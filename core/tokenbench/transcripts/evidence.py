@@ -79,6 +79,7 @@ class Runs:
         self.attempts = folder / "attempts"
         self.composition = folder / "composition.json"
         self.prices = folder / "prices.json"
+        self.calibration = folder / "calibration.json"
         self.index_report = folder / "index.json"
         self.blind = folder / "blind.json"
         self.verdicts = folder / "verdicts"

@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "corpus": Command("corpus", "corpus", "Fetch the corpus and say what it is made of."),
     "index": Command("index", "index", "Build the retrieval index of the corpus."),
     "xq": Command("xq", "xq", "Ask the index, as the retrieval arm does."),
+    "calibrate": Command("calibrate", "calibrate", "Characters per token of this corpus and model."),
     "grade": Command("grade", "grade", "Verdicts: state, export, import, open the mapping."),
     "judge": Command("judge", "judge", "Have a model judge what nobody has judged yet."),
     "results": Command("results", "results", "The matrix: tokens per correct answer, or why not."),

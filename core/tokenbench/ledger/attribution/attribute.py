@@ -133,26 +133,43 @@ def _thread(book: _Book, ledger: Ledger, thread: Thread, calls: Sequence[CallRow
 def _items(book: _Book, step: Step, said: int, thought: int, grown: int) -> list[Item]:
     """What one step put into the prompt, each with its bound.
 
-    What is left of the growth may belong to any one thing of the step, so it widens the bound of each.
+    What came in cannot be more than the prompt grew: estimates of results that are above it are certainly too high,
+    and are shrunk together to the growth less what the model said. What is left of the growth may belong to any one
+    thing of the step, so it widens the bound of each.
     """
     rates = book.rates
-    found = [Item(Key("own", "said"), said, rates.bound(None, said))] if said else []
-    for piece in step.results:
-        found.extend(_of_piece(rates, piece))
+    own = [Item(Key("own", "said"), said, rates.bound(None, said))] if said else []
+    results = [item for piece in step.results for item in _of_piece(rates, piece)]
+    found = [*own, *_shrunk(results, grown, said)]
     left = grown - sum(item.tokens for item in found)
+    unsure = sum(item.bound for item in found)
+    found = [item._replace(bound=item.bound + abs(left)) for item in found]
     if step.thinks and thought:
         thinking = max(0, min(left, thought))
-        unsure = sum(item.bound for item in found)
-        left -= thinking
-        if thinking:
-            found.append(Item(Key("thinking", ""), thinking, unsure))
-    return [item._replace(bound=item.bound + abs(left)) for item in found]
+        found.append(Item(Key("thinking", ""), thinking, thinking + unsure + abs(left)))
+    return found
+
+
+def _shrunk(items: list[Item], grown: int, said: int) -> list[Item]:
+    """Items that come to no more than the growth; what they lose is added to their bounds."""
+    total = sum(item.tokens for item in items)
+    if grown <= 0 or total <= grown:
+        return items
+    most = max(0, grown - said)
+    found: list[Item] = []
+    passed, before = 0, 0
+    for item in items:
+        passed += item.tokens
+        upto = most * passed // total
+        found.append(item._replace(tokens=upto - before, bound=item.bound + item.tokens - (upto - before)))
+        before = upto
+    return found
 
 
 def _of_piece(rates: Rates, piece: Piece) -> Iterator[Item]:
     if piece.denied:
         tokens = rates.tokens("prompt", piece.characters)
-        yield Item(Key("denied", piece.tool), tokens, rates.bound(None, tokens))
+        yield Item(Key("denied", piece.tool), tokens, rates.bound("prompt", tokens))
         return
     if piece.use == "retrieval":
         envelope = rates.tokens("envelope", piece.envelope)
@@ -201,7 +218,7 @@ def _published(book: _Book, ledger: Ledger, prompt: int | None, weights: Weights
     parts = tuple(
         _part(key, total, unique, billed, bill)
         for key, total in sorted(totals.items(), key=lambda entry: _order(entry[0]))
-        if total.unique or total.billed or key == UNATTRIBUTED
+        if total.unique or total.billed or key.kind in ("thinking", "unattributed")
     )
     return Attribution(
         billed_input=billed,

@@ -24,7 +24,8 @@ def own_words(calls: Sequence[CallRow], steps: Sequence[Step], rates: Rates, out
     """The words of each call.
 
     Streamed output counts are placeholders, but their total is known: where nobody thought, it is shared out by
-    characters. Where the model thought, what it said is estimated from its characters, and the rest was thinking.
+    what their characters come to. Where the model thought, what it said is estimated from its characters, and the rest
+    was thinking.
 
     Args:
         calls: Of one thread.
@@ -32,15 +33,14 @@ def own_words(calls: Sequence[CallRow], steps: Sequence[Step], rates: Rates, out
         rates: Characters per token.
         output: Output of all these calls together, to the token; None where it is unknown.
     """
-    estimates = [rates.tokens("code", step.said) for step in steps]
+    estimates = [rates.tokens("prompt", step.said) + rates.tokens("call", step.called) for step in steps]
     open_calls = [at for at, call in enumerate(calls) if call.output_is_partial]
     finished = sum(call.tokens.output for call in calls if not call.output_is_partial)
     left = max(0, output - finished) if output is not None else None
     shown = sum(estimates[at] for at in open_calls)
     if left is not None and left <= HIDDEN * shown and not any(steps[at].thinks for at in open_calls):
-        characters = sum(steps[at].said for at in open_calls)
         for at in open_calls:
-            estimates[at] = round(left * steps[at].said / characters) if characters else 0
+            estimates[at] = round(left * estimates[at] / shown) if shown else 0
     hidden = max(0, left - shown) if left is not None else 0
     words: list[Words] = []
     for call, step, estimate in zip(calls, steps, estimates, strict=True):

@@ -5,12 +5,14 @@ from typing import Final, Literal
 
 import msgspec
 
-Shape = Literal["code", "read", "search", "list", "envelope", "prompt"]
+Shape = Literal["code", "read", "search", "list", "envelope", "call", "prompt"]
 """`code`: corpus text as it stands; `read`: with line numbers before it; `search`: `path:line:text`; `list`: paths;
-`envelope`: heads of retrieval hits; `prompt`: prompts and questions of the experiment."""
+`envelope`: heads of retrieval hits; `call`: a tool call's name and arguments; `prompt`: prompts and
+questions of the experiment."""
 
-Z: Final = 1.96
-"""Standard errors that a bound reaches to either side: 95 % of a normal distribution."""
+SHAPES: Final[tuple[Shape, ...]] = ("code", "read", "search", "list", "envelope", "call", "prompt")
+Z: Final = 3.0
+"""Standard deviations that a bound reaches to either side: it is meant to hold, not to hold 19 times in 20."""
 UNMEASURED: Final = 0.30
 """Relative bound that is added where a text has no shape that was measured. A common guess of 4 characters per token is
 off by as much on code that was measured at 2.785."""

@@ -27,7 +27,9 @@ class Step(msgspec.Struct):
     key: str
     """The call's message id."""
     said: int = 0
-    """Characters of its text and of its tool calls."""
+    """Characters of its text."""
+    called: int = 0
+    """Characters of its tool calls: names and arguments."""
     thinks: bool = False
     """It holds thinking, whose tokens no text tells."""
     results: list[Piece] = msgspec.field(default_factory=list[Piece])

@@ -44,7 +44,7 @@ class Timeline:
         step = self._step(key, event.parent)
         self._owners[event.id] = step
         self._pieces.setdefault(event.id, Piece(event.name or UNKNOWN, use_of(event.name, event.input)))
-        step.said += len(event.name) + len(msgspec.json.encode(event.input))
+        step.called += len(event.name) + len(msgspec.json.encode(event.input))
         prompt = event.input.get("prompt")
         if isinstance(prompt, str):
             self._openings[event.id] = len(prompt)
