@@ -60,22 +60,27 @@ class Meaning(NamedTuple):
     remedy: str
 
 
+RERUN_COMMAND: Final = "`tokenbench-tui run --rerun CELL`"
+"""How the remedies name it; who knows the cell, and whether the model is scripted, can put that in its place."""
+
 MEANINGS: Final[dict[Code, Meaning]] = {
     Code.NO_RESULT: Meaning(
         "The transcript holds no result event, so there is nothing to reconcile its calls with",
-        "Run the cell again; this transcript counts only as an attempt",
+        "Run the cell again with `tokenbench-tui run`; this transcript counts only as an attempt",
     ),
     Code.TRANSCRIPT_DAMAGED: Meaning(
         "A line that counts could not be read",
-        "Restore the transcript from its original bytes, or run the cell again",
+        f"Restore the transcript from its original bytes, or run the cell again with {RERUN_COMMAND}",
     ),
     Code.CALLS_UNRECONCILED: Meaning(
         "The calls of the main loop do not add up to the usage of the result events",
-        "Look at the calls in the Ledger; run the cell again behind a witness, which sees the wire",
+        f"Look at the calls in the Ledger; run the cell again with {RERUN_COMMAND}, "
+        "behind a witness, which sees the wire",
     ),
     Code.MODELS_UNRECONCILED: Meaning(
         "All calls of a model do not add up to what the CLI reports for that model",
-        "Look at the models in the Ledger; run the cell again behind a witness, which sees the wire",
+        f"Look at the models in the Ledger; run the cell again with {RERUN_COMMAND}, "
+        "behind a witness, which sees the wire",
     ),
     Code.COST_UNRECONCILED: Meaning(
         "The costs of the models do not add up to the CLI's total cost",
@@ -94,7 +99,7 @@ MEANINGS: Final[dict[Code, Meaning]] = {
     ),
     Code.LIMIT_UNSETTLED: Meaning(
         "A run that reached a limit has no reliable total",
-        "Raise the limit and run the cell again with --rerun",
+        f"Run the cell again with {RERUN_COMMAND}; a higher limit of a run needs a new experiment",
     ),
     Code.PRICE_UNKNOWN: Meaning(
         "No price table covers this model, so the CLI's cost cannot be recomputed",
@@ -114,9 +119,9 @@ MEANINGS: Final[dict[Code, Meaning]] = {
     Code.INCOMPLETE: Meaning("Not every cell has a run that counts", "Finish the experiment with `tokenbench-tui run`"),
     Code.QUARANTINED: Meaning(
         "A run was not an instance of its arm",
-        "Mend what the evidence names, then run the cell again; the first run is kept",
+        f"Mend what the evidence names, then run the cell again with {RERUN_COMMAND}; the first run is kept",
     ),
-    Code.RERUN: Meaning("A counted cell was run more than once", "Report it with the figure; both runs are kept"),
+    Code.RERUN: Meaning("A counted cell was run more than once", "Report it with the figure; every run is kept"),
     Code.SEAL_BROKEN: Meaning(
         "Something that was sealed before the first run has changed",
         "Put the sealed content back, or start again in an empty runs/",
@@ -192,6 +197,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of the 95 % interval, in the unit of the value; infinite bounds are float('inf')."""
     runs: tuple[str, ...] = ()
     """Cells, as `arm__question__repeat`."""
+    codes: tuple[Code, ...] = ()
+    """What has to be said beside this figure: RERUN, where it holds a cell that was run again."""
 
 
 Published = Figure | Refusal

@@ -20,7 +20,9 @@ from tokenbench.grading.grades import lock_and_open
 from tokenbench.grading.items import BlindItem
 from tokenbench.grading.verdicts import Decision
 from tokenbench.ledger import read_ledger
+from tokenbench.runner import reruns
 from tokenbench.runner.journal import Journal
+from tokenbench.runner.schedule import Job
 from tokenbench.transcripts.evidence import Record, Runs, write_record
 
 MODEL = "claude-opus-5-5"
@@ -235,6 +237,7 @@ class Fabricated:
         scripted: bool | None = None,
         started: bool = True,
         seconds: float = 10.0,
+        attempt: int = 1,
         **stream: object,
     ) -> None:
         """Write the run that counts for a cell: transcript, record, and the journal's lines."""
@@ -244,13 +247,13 @@ class Fabricated:
         began = self.clock.now()
         position = self.cells.index(cell) if cell in self.cells else 0
         if started:
-            self.journal.write("run_started", cell=cell.name, attempt=1, position=position, pid=2)
+            self.journal.write("run_started", cell=cell.name, attempt=attempt, position=position, pid=2)
         self.clock.advance(seconds)
         path = self.runs.transcript(cell)
         path.write_bytes(data)
         record = Record(
             cell=cell.name,
-            attempt=1,
+            attempt=attempt,
             position=position,
             outcome=outcome,  # pyright: ignore[reportArgumentType]
             refusals=refusals,  # pyright: ignore[reportArgumentType]
@@ -279,11 +282,21 @@ class Fabricated:
         self.journal.write(
             "run_ended",
             cell=cell.name,
-            attempt=1,
+            attempt=record.attempt,
             outcome=record.outcome,
             tokens=ledger.tokens or ledger.lower_bound,
             token_reconciled=ledger.token_reconciled,
+            transcript_sha256=record.transcript_sha256,
         )
+
+    def set_aside(self, cell: Cell, reason: str = "") -> None:
+        """Begin a rerun: the run that counts for a cell becomes an attempt, as the runner does it."""
+        reruns.begin(self.runs, self.journal, Job(cell.arm, cell, self.cells.index(cell)), reason)
+
+    def rerun(self, cell: Cell, answer: str | None, reason: str = "", **run: object) -> None:
+        """Set the run of a cell aside and write another one."""
+        self.set_aside(cell, reason)
+        self.run(cell, answer, attempt=2, **run)  # pyright: ignore[reportArgumentType]
 
     def attempt(self, cell: Cell, number: int = 1, **stream: object) -> None:
         """Write an attempt that infrastructure ended: its tokens are seen, and it does not count."""

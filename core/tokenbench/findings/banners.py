@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from tokenbench.figures import Code, Figure, Published, Refusal, refuse
+from tokenbench.experiment.model import Cell
+from tokenbench.figures import MEANINGS, Code, Figure, Published, Refusal, refuse
 from tokenbench.findings.measures import warmth
 from tokenbench.findings.results import Ratio
 from tokenbench.findings.world import World, named
@@ -41,12 +42,17 @@ def _scripted(world: World) -> Refusal | None:
 
 def _unreconciled(world: World) -> list[Refusal]:
     """One banner for each code that refuses runs."""
-    found: dict[Code, list[str]] = {}
+    found: dict[Code, list[Cell]] = {}
     for cell, run in world.counted.runs.items():
         if not run.quarantined and world.unreconciled((cell,)) is not None:
-            found.setdefault(world.run_refusal(cell).code, []).append(cell.name)
+            found.setdefault(world.run_refusal(cell).code, []).append(cell)
     return [
-        refuse(code, *named(cells), reason=f"{len(cells)} of {len(world.counted.runs)} runs are refused")
+        refuse(
+            code,
+            *named([cell.name for cell in cells]),
+            reason=f"{len(cells)} of {len(world.counted.runs)} runs are refused",
+            remedy=world.remedy(MEANINGS[code].remedy, cells[0]),
+        )
         for code, cells in found.items()
     ]
 

@@ -13,9 +13,13 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """A run that counted when its journal line was written."""
 
     t: float
+    attempt: int | None
+    """None where the journal is of a version that does not say."""
     outcome: str
     tokens: Tokens | None
     token_reconciled: bool | None
+    transcript_sha256: str | None
+    """None where the journal is of a version that does not say."""
 
 
 class Again(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +27,14 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
 
     t: float
     reason: str
+    kept: int | None = None
+    """The number of the attempt as which the run is kept that had counted; None where none had."""
+    transcript_sha256: str | None = None
+    """Of the run that had counted."""
+    opened: bool = False
+    """Whether the mapping was open, so that the grade of the run could be known."""
+    started: bool = False
+    """Whether the cell was started since."""
 
 
 class Chronicle(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,8 +47,8 @@ class Chronicle(msgspec.Struct, frozen=True, kw_only=True):
     """Cells in the order of their first start."""
     ended: Mapping[str, tuple[Ended, ...]]
     """Counting ends of each cell; more than one is a rerun."""
-    rerun: Mapping[str, Again]
-    """Cells that were run again by hand, the last time."""
+    rerun: Mapping[str, tuple[Again, ...]]
+    """Cells that were run again by hand, each time."""
     scripted: bool
     bad_lines: int
 
@@ -47,28 +59,46 @@ def read_chronicle(runs: Runs) -> Chronicle:
     planned: tuple[str, ...] = ()
     started: dict[str, None] = {}
     ended: dict[str, list[Ended]] = {}
-    rerun: dict[str, Again] = {}
-    scripted = False
+    rerun: dict[str, list[Again]] = {}
+    scripted, opened = False, False
     for entry in reader.new():
         scripted = scripted or entry.scripted is True
+        opened = opened or entry.event == "mapping_opened"
         if entry.event == "planned":
             planned = planned or entry.cells
         if entry.cell is None:
             continue
         if entry.event == "run_started":
             started.setdefault(entry.cell)
+            for again in rerun.get(entry.cell, [])[-1:]:
+                rerun[entry.cell][-1] = msgspec.structs.replace(again, started=True)
         elif entry.event == "rerun":
-            rerun[entry.cell] = Again(t=entry.t, reason=entry.reason or "")
+            rerun.setdefault(entry.cell, []).append(
+                Again(
+                    t=entry.t,
+                    reason=entry.reason or "",
+                    kept=entry.attempt,
+                    transcript_sha256=entry.transcript_sha256,
+                    opened=opened,
+                )
+            )
         elif entry.event in ("run_ended", "recovered") and entry.outcome in COUNTED:
             ended.setdefault(entry.cell, []).append(
-                Ended(t=entry.t, outcome=entry.outcome, tokens=entry.tokens, token_reconciled=entry.token_reconciled)
+                Ended(
+                    t=entry.t,
+                    attempt=entry.attempt,
+                    outcome=entry.outcome,
+                    tokens=entry.tokens,
+                    token_reconciled=entry.token_reconciled,
+                    transcript_sha256=entry.transcript_sha256,
+                )
             )
     return Chronicle(
         there=runs.journal.exists(),
         planned=planned,
         started=tuple(started),
         ended={cell: tuple(ends) for cell, ends in ended.items()},
-        rerun=rerun,
+        rerun={cell: tuple(agains) for cell, agains in rerun.items()},
         scripted=scripted,
         bad_lines=reader.bad_lines,
     )

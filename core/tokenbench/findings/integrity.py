@@ -54,6 +54,8 @@ def examine(loaded: Loaded, counted: Counted, chronicle: Chronicle) -> Integrity
             breaks.extend(_against_journal(cell, run, chronicle, working))
     for name in chronicle.ended:
         breaks.extend(_lost(name, counted, chronicle))
+    if not working:
+        breaks.extend(_set_aside_breaks(counted, chronicle))
     breaks.extend(f"{name} is a run of no cell of the plan" for name in counted.strangers)
     return Integrity(
         seal=seal,
@@ -98,13 +100,25 @@ def _run_breaks(run: CountedRun, seal_sha256: str | None) -> list[str]:
 
 
 def _against_journal(cell: Cell, run: CountedRun, chronicle: Chronicle, working: bool) -> list[str]:
-    """The journal noted what a run cost when it ended: whoever edits transcript and record has that against him."""
+    """The journal noted what a run wrote and cost when it ended: against whoever edits transcript and record."""
     ends = chronicle.ended.get(cell.name)
+    # The runner writes the line after the record: for a moment a run under its hands has none, or an earlier run's.
     if not ends:
-        # The runner writes the line after the record: for a moment a run under its hands has none.
         return [] if working else [f"{cell.name} has a record, and the journal does not know that the run ended"]
     last = ends[-1]
     found: list[str] = []
+    if last.attempt is not None and last.attempt != run.record.attempt:
+        if working:
+            return []
+        found.append(
+            f"{cell.name} is attempt {run.record.attempt} by its record, and by the journal attempt {last.attempt} "
+            "was the last that counted"
+        )
+    if last.transcript_sha256 is not None and last.transcript_sha256 != run.record.transcript_sha256:
+        found.append(
+            f"{cell.name}.jsonl is not what the run wrote by the journal: sha256 {last.transcript_sha256[:12]}…, its "
+            f"record says {run.record.transcript_sha256[:12]}…"
+        )
     if last.outcome != run.record.outcome:
         found.append(f"{cell.name} ended as {last.outcome} by the journal and as {run.record.outcome} by its record")
     known = run.ledger.tokens
@@ -124,12 +138,38 @@ def _lost(name: str, counted: Counted, chronicle: Chronicle) -> list[str]:
     if cell in counted.runs:
         return []
     last = chronicle.ended[name][-1]
-    again = chronicle.rerun.get(name)
-    if again is not None and again.t >= last.t:
+    if any(again.t >= last.t for again in chronicle.rerun.get(name, ())):
         return []
     cost = f", {last.tokens.total:,} tokens" if last.tokens is not None else ""
     what = counted.broken.get(cell, "its files are gone")
     return [f"{name} ended ({last.outcome}{cost}) by the journal: {what}"]
+
+
+def _set_aside_breaks(counted: Counted, chronicle: Chronicle) -> list[str]:
+    """Runs that were set aside for another one: each is kept as it was, and none of them counts again."""
+    found: list[str] = []
+    attempts = {attempt.name: attempt for attempt in counted.attempts}
+    standing = {cell.name: run.record.attempt for cell, run in counted.runs.items()}
+    for name, agains in chronicle.rerun.items():
+        for again in agains:
+            if again.kept is None:
+                continue
+            kept = f"{name}__a{again.kept}"
+            attempt = attempts.get(kept)
+            stands = standing.get(name, again.kept + 1) <= again.kept
+            if stands and not again.started:
+                # A crash came between the journal's line and the move; the next runner finishes it.
+                continue
+            if stands:
+                found.append(f"{name} was set aside to be run again, and it counts all the same")
+            if attempt is None:
+                found.append(f"{kept} is gone: the run of {name} that was set aside to be run again")
+            elif again.transcript_sha256 is not None and attempt.sha256 != again.transcript_sha256:
+                found.append(
+                    f"{kept}.jsonl is not what the run wrote: sha256 {attempt.sha256[:12]}…, by the journal "
+                    f"{again.transcript_sha256[:12]}…"
+                )
+    return found
 
 
 def _scripted(seal: seals.Seal | None, counted: Counted, chronicle: Chronicle) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from tokenbench.figures import Code, Figure, Published, Refusal, refuse
 from tokenbench.findings import measures
 from tokenbench.findings.banners import banners, corpus_name
 from tokenbench.findings.headline import Headline
-from tokenbench.findings.results import Agreement, Breakdown, JudgeRow, Results, RunRow, Subject
+from tokenbench.findings.results import Agreement, Breakdown, JudgeRow, Results, RunRow, Subject, marked
 from tokenbench.findings.world import World
 from tokenbench.grading.counted import LEDGERS, Ledgers, judge_ledgers
 from tokenbench.grading.votes import deciding
@@ -30,7 +30,7 @@ def compute(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> Results:
     headline = Headline(world)
     per_correct = {arm: headline.per_correct(arm) for arm in world.arms}
     ratios = {arm: headline.ratio(arm) for arm in world.arms if arm != world.baseline}
-    return Results(
+    results = Results(
         experiment=_subject(world),
         seal=world.integrity.seal_sha256,
         banners=banners(world, per_correct, ratios),
@@ -52,6 +52,7 @@ def compute(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> Results:
         hypotheses=(),
         runs=_rows(world),
     )
+    return marked(results, Code.RERUN, frozenset(world.reruns)) if world.reruns else results
 
 
 def _subject(world: World) -> Subject:

@@ -29,14 +29,15 @@ def report(results: Results) -> str:
 
 
 def show(value: Published) -> str:
-    """A figure with its interval, or the refusal that stands in its place."""
+    """A figure with its interval and its codes, or the refusal that stands in its place."""
     if isinstance(value, Refusal):
         return f"**REFUSED {value.code}**"
     shown = _number(value)
     if value.interval is not None:
         low, high = (_bound(bound, value.unit) for bound in value.interval)
         shown += f" ({low} – {high})"
-    return shown if value.basis == "exact" else f"≈ {shown}"
+    shown = shown if value.basis == "exact" else f"≈ {shown}"
+    return " ".join((shown, *value.codes))
 
 
 def _number(figure: Figure) -> str:

@@ -9,15 +9,16 @@ import math
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
 import msgspec
 
 from tokenbench.experiment.composition import Composition
 from tokenbench.experiment.model import QuestionClass
-from tokenbench.figures import Figure, Published, Refusal
+from tokenbench.figures import Code, Figure, Published, Refusal
 from tokenbench.ledger.model import Tokens
 
+T = TypeVar("T")
 Reading = Literal["fewer", "more", "not distinguishable"]
 """What an interval of a ratio says: below 1, above 1, or spanning it."""
 
@@ -231,6 +232,7 @@ def plain(value: object) -> Any:
                 "basis": value.basis,
                 "interval": None if value.interval is None else [plain(bound) for bound in value.interval],
                 "runs": list(value.runs),
+                **({"codes": [str(code) for code in value.codes]} if value.codes else {}),
             }
         case Refusal():
             return {_CODED_ONLY: {name: plain(getattr(value, name)) for name in value.__struct_fields__}}
@@ -246,6 +248,28 @@ def plain(value: object) -> Any:
             return {str(key): plain(item) for key, item in cast("Mapping[object, object]", value).items()}
         case tuple() | list():
             return [plain(item) for item in cast("tuple[object, ...]", value)]
+        case _:
+            return value
+
+
+def marked(value: T, code: Code, cells: frozenset[str]) -> T:
+    """The same, with this code on every figure that comes from one of these cells."""
+    return cast("T", _marked(value, code, cells))
+
+
+def _marked(value: object, code: Code, cells: frozenset[str]) -> object:
+    match value:
+        case Figure():
+            return value if cells.isdisjoint(value.runs) else msgspec.structs.replace(value, codes=(*value.codes, code))
+        case Refusal():
+            return value
+        case msgspec.Struct():
+            fields = {name: _marked(getattr(value, name), code, cells) for name in value.__struct_fields__}
+            return msgspec.structs.replace(value, **fields)
+        case Mapping():
+            return {key: _marked(item, code, cells) for key, item in cast("Mapping[object, object]", value).items()}
+        case tuple():
+            return tuple(_marked(item, code, cells) for item in cast("tuple[object, ...]", value))
         case _:
             return value
 

@@ -3,6 +3,8 @@
 import textwrap
 from collections.abc import Sequence
 
+import msgspec
+
 from tokenbench.experiment.composition import sentence
 from tokenbench.figures import Figure, Published, Refusal
 from tokenbench.findings.matrix import losing_first
@@ -58,8 +60,9 @@ def _banner(banner: Refusal) -> list[str]:
 def _plain(value: Published, *, bounds: bool = True) -> str:
     if isinstance(value, Refusal):
         return str(value.code)
-    text = show(value)
-    return text if bounds else text.partition(" (")[0]
+    if not bounds:
+        value = msgspec.structs.replace(value, interval=None)
+    return show(value)
 
 
 def _ratio(value: Published, reading: str | None) -> str:

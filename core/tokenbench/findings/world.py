@@ -7,8 +7,8 @@ from tokenbench.errors import RunsError
 from tokenbench.experiment import composition
 from tokenbench.experiment.composition import Composition
 from tokenbench.experiment.model import Cell, Loaded, Question
-from tokenbench.figures import Code, Refusal, refuse
-from tokenbench.findings.chronicle import Chronicle, divergence, read_chronicle
+from tokenbench.figures import MEANINGS, RERUN_COMMAND, Code, Refusal, refuse
+from tokenbench.findings.chronicle import Again, Chronicle, divergence, read_chronicle
 from tokenbench.findings.integrity import Integrity, examine
 from tokenbench.grading.blindness import is_open
 from tokenbench.grading.counted import LEDGERS, Counted, CountedRun, Ledgers, gather
@@ -61,8 +61,8 @@ class World:
 
     @cached_property
     def reruns(self) -> Mapping[str, str]:
-        """Cells that had more than one run that counted, and what is known of it."""
-        found = {name: again.reason or "run again by hand" for name, again in self.chronicle.rerun.items()}
+        """Cells that somebody had run again, or that had more than one run that counted, and what is known of it."""
+        found = {name: _told(name, agains) for name, agains in self.chronicle.rerun.items()}
         for name, ends in self.chronicle.ended.items():
             if len(ends) > 1:
                 found.setdefault(name, f"ended {len(ends)} times by the journal")
@@ -138,14 +138,22 @@ class World:
             f"{cell.name}: {self.counted.broken[cell]}" if cell in self.counted.broken else cell.name
             for cell in missing
         ]
-        seal = self.integrity.seal
-        scripted = seal is not None and seal.scripted
         return refuse(
             Code.INCOMPLETE,
             *named(names),
             reason=f"{len(missing)} of {len(cells)} cells have no run that counts",
-            remedy="Finish the rehearsal with `tokenbench-tui rehearse`" if scripted else None,
+            remedy="Finish the rehearsal with `tokenbench-tui rehearse`" if self.scripted else None,
         )
+
+    @property
+    def scripted(self) -> bool:
+        """Whether the experiment was sealed as a rehearsal."""
+        return self.integrity.seal is not None and self.integrity.seal.scripted
+
+    def remedy(self, remedy: str, cell: Cell) -> str:
+        """A remedy that tells to run a cell again, with the command that does it to this one."""
+        command = "rehearse" if self.scripted else "run"
+        return remedy.replace(RERUN_COMMAND, f"`tokenbench-tui {command} --rerun {cell.name}`")
 
     def quarantined(self, cells: "tuple[Cell, ...]") -> Refusal | None:
         """QUARANTINED, if a run was no instance of its arm."""
@@ -159,7 +167,12 @@ class World:
             for detail in (refusal.evidence or (refusal.reason,))
         ]
         count = "A run was" if len(found) == 1 else f"{len(found)} runs were"
-        return refuse(Code.QUARANTINED, *named(evidence), reason=f"{count} no instance of the arm")
+        return refuse(
+            Code.QUARANTINED,
+            *named(evidence),
+            reason=f"{count} no instance of the arm",
+            remedy=self.remedy(MEANINGS[Code.QUARANTINED].remedy, found[0]),
+        )
 
     def unreconciled(self, cells: "tuple[Cell, ...]") -> Refusal | None:
         """The code of the first run whose tokens are refused, with all runs that it refuses."""
@@ -177,7 +190,8 @@ class World:
         if others:
             evidence = (*evidence, f"{others} more runs are refused for other reasons")
         runs = "1 run is" if len(same) == 1 else f"{len(same)} runs are"
-        return refuse(first.code, *evidence, reason=f"{runs} refused. {first.reason}", remedy=first.remedy)
+        remedy = self.remedy(first.remedy, refused[0])
+        return refuse(first.code, *evidence, reason=f"{runs} refused. {first.reason}", remedy=remedy)
 
     def _has_tokens(self, cell: Cell) -> bool:
         ledger = self.run(cell).ledger
@@ -263,6 +277,19 @@ class World:
     def heading(self, cells: "tuple[Cell, ...]") -> Refusal | None:
         """Why these cells can have no headline."""
         return self.claiming(cells) or self.not_blind(cells) or self.no_control or self.no_composition
+
+
+def _told(cell: str, agains: tuple[Again, ...]) -> str:
+    """What the journal tells of the reruns of a cell."""
+    told: list[str] = []
+    for again in agains:
+        text = again.reason or "run again by hand"
+        if again.opened:
+            text += ", after the mapping was opened"
+        if again.kept is not None:
+            text += f" (the run before is kept as attempts/{cell}__a{again.kept}.jsonl)"
+        told.append(text)
+    return told[0] if len(told) == 1 else f"{len(told)} times: {'; '.join(told)}"
 
 
 def _read_composition(paths: Runs) -> Composition | None:

@@ -46,6 +46,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     record: Record | None
     """None where the attempt was cut off before it could be recorded."""
     ledger: Ledger
+    sha256: str
+    """Of the transcript as it lies there now."""
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,11 +159,11 @@ def _attempts(runs: Runs, ledgers: Ledgers) -> tuple[tuple[Attempt, ...], dict[s
         try:
             cell = Cell.parse(path.stem.rpartition("__")[0])
             record = read_record(path.with_suffix(".json"))
-            ledger, _ = ledgers.get(path, record)
+            ledger, digest = ledgers.get(path, record)
         except (TokenbenchError, OSError, ValueError) as error:
             lost[path.stem] = str(error)
             continue
-        found.append(Attempt(name=path.stem, cell=cell, record=record, ledger=ledger))
+        found.append(Attempt(name=path.stem, cell=cell, record=record, ledger=ledger, sha256=digest))
     return tuple(found), lost
 
 

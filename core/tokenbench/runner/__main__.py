@@ -31,6 +31,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--scripts", type=Path, help="scripts of the model: a rehearsal")
     parser.add_argument("--scripted", action="store_true", help="a rehearsal, with scripts or without")
     parser.add_argument("--only", action="append", default=[], metavar="arm=NAME|question=ID|repeat=N")
+    parser.add_argument("--rerun", action="append", default=[], metavar="CELL", help="run it again: arm__question__rN")
+    parser.add_argument("--reason", default="", help="why; it goes into the journal")
+    parser.add_argument("--force", action="store_true", help="run again although the mapping is open")
     parser.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
@@ -45,6 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         scripted=arguments.scripted or arguments.scripts is not None,
         scripts=arguments.scripts,
         only=tuple(arguments.only),
+        rerun=tuple(arguments.rerun),
+        reason=arguments.reason,
+        force=arguments.force,
     )
     # A handler, not SIG_IGN: what is ignored here would be ignored by the agents too. A closed terminal ends nothing.
     signal.signal(signal.SIGHUP, lambda _number, _frame: None)

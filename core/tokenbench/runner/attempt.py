@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,6 +19,7 @@ from tokenbench.rehearsal.api import ScriptedApi
 from tokenbench.rehearsal.served import RunKey
 from tokenbench.retrieval.access import write_access
 from tokenbench.runner import closing
+from tokenbench.runner import reruns as again
 from tokenbench.runner.journal import Journal
 from tokenbench.runner.prepare import Prepared
 from tokenbench.runner.recovery import ended_fields, spending
@@ -69,6 +70,7 @@ class Executor:
         clock: Clock,
         spent: Spent,
         last_ended: dict[str, float],
+        reruns: Mapping[str, str],
         api: ScriptedApi | None,
         patience: Patience | None = None,
     ) -> None:
@@ -80,6 +82,7 @@ class Executor:
             clock: For times and throttling.
             spent: Its `live` is kept up to date.
             last_ended: When the last run of each arm ended, in seconds since the Unix epoch.
+            reruns: Cells that have a run which counts and are to be run again, by name, with the operator's reason.
             api: The scripted API; None for a real model.
             patience: Waits other than those of the limits; None takes the usual ones.
         """
@@ -90,6 +93,7 @@ class Executor:
         self._clock = clock
         self._spent = spent
         self._last_ended = last_ended
+        self._reruns = dict(reruns)
         self._api = api
         self._starting = asyncio.Lock()
         self._patience = patience or Patience(limits.run_wall_seconds, limits.run_silence_seconds)
@@ -103,6 +107,9 @@ class Executor:
         prepared = self._prepared
         config = prepared.loaded.config
         arm = config.arms[job.arm]
+        if job.stem in self._reruns:
+            # Not before it is the cell's turn: a limit or a stop until then leaves the run that counts where it is.
+            again.begin(prepared.runs, self._journal, job, self._reruns.pop(job.stem))
         number = closing.attempts_made(prepared.runs, job.stem) + 1
         rooms = prepared.places.clean(slot)
         this = _Try(

@@ -10,10 +10,12 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from tokenbench.errors import RunsError
 from tokenbench.files import sync_folder
 from tokenbench.runner.schedule import Job
-from tokenbench.transcripts.evidence import Record, Runs, write_record
+from tokenbench.transcripts.evidence import Record, Runs, read_record, write_record
 
 _ATTEMPT: Final = re.compile(r"(.+)__a(\d+)\.jsonl?")
 
@@ -73,12 +75,7 @@ def settle(runs: Runs, job: Job, files: Files) -> None:
     try:
         # The transcript moves last: as long as it is `*.part`, the next runner knows that this is unfinished.
         if files.stem != job.stem:
-            for here, there in (
-                (runs.stderr(job.stem), runs.stderr(files.stem)),
-                (runs.query_log(job.stem), runs.query_log(files.stem)),
-            ):
-                if here.exists():
-                    here.replace(there)
+            _move_logs(runs, job.stem, files.stem)
         if files.partial.exists():
             files.partial.replace(files.transcript)
         sync_folder(files.transcript.parent)
@@ -90,3 +87,54 @@ def settle(runs: Runs, job: Job, files: Files) -> None:
             where=str(files.transcript),
             remedy="Free space or mend the permissions there, then start again; the run is closed and is not repeated",
         ) from error
+
+
+def number_apart(runs: Runs, stem: str, record: Record) -> int:
+    """The number under which a run that counts is kept among the attempts, once its cell is run again."""
+    return max(attempts_made(runs, stem) + 1, record.attempt)
+
+
+def set_aside(runs: Runs, job: Job, attempt: int, reason: str) -> None:
+    """Make an attempt of the run that counts for a cell; done twice, or begun and done again, it does nothing more.
+
+    The journal knows of it before (`rerun`), so the next runner finishes what a crash left. At every moment the run
+    counts whole, or is kept whole: its record is copied, its logs and then its transcript move, and last the record
+    that made it count is removed.
+
+    Args:
+        runs: The results.
+        job: The cell.
+        attempt: The number under which the run is kept.
+        reason: Why the cell is run again.
+
+    Raises:
+        RunsError: The disk is full, or the folder may not be written.
+    """
+    here, there = files_of(runs, job), attempt_files(runs, job, attempt)
+    record = read_record(here.record)
+    try:
+        if record is not None:
+            write_record(there.record, msgspec.structs.replace(record, set_aside=reason))
+            _move_logs(runs, job.stem, there.stem)
+            if here.transcript.exists():
+                here.transcript.replace(there.transcript)
+            sync_folder(runs.attempts)
+            sync_folder(runs.folder)
+            here.record.unlink()
+            sync_folder(runs.folder)
+    except OSError as error:
+        raise RunsError(
+            f"could not be kept among the attempts: {error.strerror or error}",
+            where=str(here.transcript),
+            remedy="Free space or mend the permissions there, then start again; nothing is lost",
+        ) from error
+
+
+def _move_logs(runs: Runs, stem: str, kept: str) -> None:
+    """What was written beside a transcript goes where the transcript goes."""
+    for here, there in (
+        (runs.stderr(stem), runs.stderr(kept)),
+        (runs.query_log(stem), runs.query_log(kept)),
+    ):
+        if here.exists():
+            here.replace(there)

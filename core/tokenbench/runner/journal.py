@@ -54,6 +54,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One of `Event`; a reader keeps names it does not know."""
     cell: str | None = None
     attempt: int | None = None
+    """rerun: the number under which the run that had counted is kept; None where none had."""
     position: int | None = None
     arm: str | None = None
     """warm-ups: the arm."""
@@ -77,6 +78,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float | None = None
     """Wall time of what ended; attempt_failed: also see `retry_in`."""
     retry_in: float | None = None
+    transcript_sha256: str | None = None
+    """Of a run that ended: its transcript as the run left it; rerun: that of the run which was set aside."""
     cells: tuple[str, ...] = ()
     """planned: the cells in their order."""
     scripted: bool | None = None

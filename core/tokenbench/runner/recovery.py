@@ -31,6 +31,14 @@ class Started(NamedTuple):
     attempt: int
 
 
+class Begun(NamedTuple):
+    """A rerun whose new run was not started yet, as the journal tells it."""
+
+    attempt: int
+    """The number under which the run that had counted is kept."""
+    reason: str
+
+
 @dataclass(slots=True)
 class History:
     """What the journal tells a new runner."""
@@ -40,6 +48,8 @@ class History:
     """By stem."""
     ended: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     """Cells and attempts whose end as a run that counts is written down."""
+    reruns: dict[str, Begun] = field(default_factory=dict[str, Begun])
+    """By stem."""
 
 
 def read_history(entries: Iterable[Entry]) -> History:
@@ -53,6 +63,9 @@ def read_history(entries: Iterable[Entry]) -> History:
             continue
         if entry.event in ("run_started", "warmup_started"):
             history.started[stem] = Started(entry.t, entry.pid or 0, entry.attempt or 1)
+            history.reruns.pop(stem, None)
+        elif entry.event == "rerun" and entry.attempt is not None:
+            history.reruns[stem] = Begun(entry.attempt, entry.reason or "")
         elif entry.event in ("run_ended", "warmup_ended"):
             history.ended.add((stem, entry.attempt or 1))
     return history
@@ -89,6 +102,8 @@ class Recovery:
         done: set[str] = set()
         for job, model in jobs:
             files = closing.files_of(self._runs, job)
+            if job.stem in self._history.reruns:
+                self._finish_rerun(job, files, self._history.reruns[job.stem])
             if files.partial.exists():
                 self._partial(job, model, files)
             record = read_record(files.record)
@@ -104,6 +119,15 @@ class Recovery:
             done.add(job.stem)
             self._tell(job, files, record)
         return frozenset(done)
+
+    def _finish_rerun(self, job: Job, files: closing.Files, begun: Begun) -> None:
+        """The journal says that this run was to be set aside, and nothing has been started since: it is, now."""
+        record = read_record(files.record)
+        if record is None:
+            return
+        if not closing.attempt_files(self._runs, job, begun.attempt).transcript.exists():
+            self._check(files, record)
+        closing.set_aside(self._runs, job, begun.attempt, begun.reason)
 
     def _sweep(self) -> None:
         """Remove half-written files of an atomic write that a crash cut short."""
@@ -232,6 +256,7 @@ class EndedFields(TypedDict):
     cost_usd: Decimal | None
     first_read_share: float | None
     seconds: float
+    transcript_sha256: str
 
 
 def ended_fields(job: Job, record: Record, ledger: Ledger) -> EndedFields:
@@ -256,4 +281,5 @@ def ended_fields(job: Job, record: Record, ledger: Ledger) -> EndedFields:
         cost_usd=cost,
         first_read_share=first.cache_read / first.billed_input if first is not None and first.billed_input else None,
         seconds=record.ended - record.started,
+        transcript_sha256=record.transcript_sha256,
     )

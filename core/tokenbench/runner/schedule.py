@@ -24,6 +24,8 @@ from tokenbench.transcripts.evidence import COUNTED, Outcome
 LARGEST_CONCURRENCY: Final = 64
 RETRIED: Final[frozenset[Outcome]] = frozenset({"infrastructure", "no_result"})
 """Outcomes that are not the agent's doing, or of which nobody can tell."""
+SPOILT_IN_A_ROW: Final = 5
+"""So many different runs, with none that went well in between, are no accident: a wrong key, no credit left."""
 
 
 class Job(NamedTuple):
@@ -143,6 +145,7 @@ class Scheduler:
         self._interrupts: dict[str, Interrupt] = {}
         self._cancelled: set[str] = set()
         self._finished: set[str] = set()
+        self._spoilt: set[str] = set()
         self._ended = False
         self.tally = Tally(open=len(cells))
 
@@ -239,6 +242,7 @@ class Scheduler:
                 self._spent.add(end.tokens, end.cost_usd)
                 if end.stop:
                     self.stop(reason=end.stop)
+                self._break_circuit(job, end.outcome)
                 seconds = wait[0] if wait else retry(end.outcome)
                 if seconds is None:
                     self._settle(job, end.outcome, failures + 1)
@@ -254,6 +258,23 @@ class Scheduler:
     def _retry_in(self, outcome: Outcome, failures: int, interrupt: Interrupt) -> float | None:
         spoilt = outcome in RETRIED and interrupt.reason is None and not self._stop.is_set()
         return self._backoff.seconds(failures, self._dice) if spoilt and failures < self._limits.attempts else None
+
+    def _break_circuit(self, job: Job, outcome: Outcome) -> None:
+        """Pause before every cell has spent all its attempts on what only a person can mend."""
+        if outcome in COUNTED:
+            self._spoilt.clear()
+        if outcome not in RETRIED:
+            return
+        self._spoilt.add(job.stem)
+        # Runs that are under way together fail together, when the API has a bad minute: they are waited for.
+        enough = len(self._spoilt) >= max(SPOILT_IN_A_ROW, self._concurrency + 1)
+        if enough and self.state == "running":
+            self._open_gate.clear()
+            reason = (
+                f"{len(self._spoilt)} different runs were spoilt and none went well in between, the latest ended as "
+                f"{outcome}: mend what their reasons name, then `tokenbench-tui resume` goes on"
+            )
+            self._journal.write("paused", reason=reason)
 
     def _settle(self, job: Job, outcome: Outcome, attempts: int) -> None:
         if job.cell is None:
@@ -301,6 +322,7 @@ class Scheduler:
         self._refuse_if_stopping()
         if not self._open_gate.is_set():
             self._open_gate.set()
+            self._spoilt.clear()
             self._journal.write("resumed")
             self._wake.set()
 

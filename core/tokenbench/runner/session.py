@@ -5,7 +5,7 @@ import contextlib
 import os
 import random
 import signal
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from tokenbench.experiment import config
 from tokenbench.experiment.model import Cell, Loaded
 from tokenbench.rehearsal.api import ScriptedApi
 from tokenbench.rehearsal.scripts import ScriptBook, load_scripts
-from tokenbench.runner import lock, processes
+from tokenbench.runner import lock, processes, reruns
 from tokenbench.runner.attempt import Executor
 from tokenbench.runner.control import ControlServer, Reply, Request
 from tokenbench.runner.guard import guarded
@@ -45,6 +45,12 @@ class Settings:
     scripted: bool
     scripts: Path | None = None
     only: tuple[str, ...] = ()
+    rerun: tuple[str, ...] = ()
+    """Cells to run again that have a run which counts. With them nothing else is run but what `only` names."""
+    reason: str = ""
+    """Why they are run again."""
+    force: bool = False
+    """Run them again although the mapping is open."""
     backoff: Backoff | None = None
     patience: Patience | None = None
 
@@ -125,20 +131,22 @@ class Session:
         """
         loaded = config.load(self._settings.folder)
         chosen = only_cells(loaded, self._settings.only)
+        again = reruns.named_cells(loaded, self._settings.rerun)
         book = load_scripts(self._settings.scripts) if self._settings.scripts is not None else ScriptBook()
         runs = Runs(loaded.runs)
         runs.prepare()
         with lock.held(runs.lock, self._clock):
             journal = Journal(runs.journal, self._clock)
             entries = list(JournalReader(runs.journal).new())
+            history = read_history(entries)
+            reruns.check(runs, again, entries, begun=history.reruns, force=self._settings.force)
             journal.write("runner_started", pid=os.getpid(), scripted=self._settings.scripted)
             try:
                 places = Places(runs.folder)
                 # Nobody else holds the lock, so what still carries our mark belongs to a runner that was killed.
                 await asyncio.to_thread(processes.end_marked, places.marker_prefix)
                 prepared = await asyncio.to_thread(self._prepare, loaded, runs, places, journal)
-                history = read_history(entries)
-                plan = _Plan(prepared, chosen)
+                plan = _Plan(prepared, chosen if self._settings.only or not again else lambda _cell: False, again)
                 stamp = Stamp(launch.NAME, prepared.cli.version, prepared.scripted, prepared.seal)
                 plan.done = Recovery(runs, journal, history, stamp).run(plan.all_jobs())
                 journal.write("planned", cells=tuple(cell.name for cell in prepared.cells))
@@ -153,6 +161,7 @@ class Session:
                         clock=self._clock,
                         spent=history.spent,
                         last_ended=_last_ended(runs),
+                        reruns={cell.name: self._settings.reason for cell in again if cell.name in plan.done},
                         api=api,
                         patience=self._settings.patience,
                     )
@@ -218,11 +227,12 @@ class Session:
 
 
 class _Plan:
-    """The jobs of this runner: what the plan holds, less what is done or was not asked for."""
+    """The jobs of this runner: what the plan holds, less what is done or was not asked for, and what is run again."""
 
-    def __init__(self, prepared: Prepared, chosen: Callable[[Cell], bool]) -> None:
+    def __init__(self, prepared: Prepared, chosen: Callable[[Cell], bool], again: Collection[Cell]) -> None:
         self._prepared = prepared
         self._chosen = chosen
+        self._again = again
         self.done: frozenset[str] = frozenset()
 
     def all_jobs(self) -> list[tuple[Job, str]]:
@@ -238,7 +248,8 @@ class _Plan:
         return [
             job
             for job in self._cells()
-            if job.stem not in self.done and job.cell is not None and self._chosen(job.cell)
+            if job.cell is not None
+            and (job.cell in self._again or (job.stem not in self.done and self._chosen(job.cell)))
         ]
 
     def warmups(self) -> list[Job]:

@@ -66,6 +66,9 @@ def start_runner(
     scripts: Path | None = None,
     scripted: bool | None = None,
     only: Sequence[str] = (),
+    rerun: Sequence[str] = (),
+    reason: str = "",
+    force: bool = False,
     progress: Callable[[str], None] = lambda _text: None,
 ) -> int:
     """Start the runner of an experiment, detached, and wait until it is at work.
@@ -75,6 +78,9 @@ def start_runner(
         scripts: Scripts of the model, for a rehearsal.
         scripted: Whether the model is scripted; None: if there are scripts.
         only: `arm=NAME`, `question=ID`, `repeat=N`: run these cells only.
+        rerun: Cells to run again that have a run which counts; nothing else is run then but what `only` names.
+        reason: Why; it goes into the journal.
+        force: Run them again although the mapping is open.
         progress: Receives sentences while it gets ready: fetching a corpus can take minutes.
 
     Returns:
@@ -98,6 +104,12 @@ def start_runner(
         command.append("--scripted")
     for condition in only:
         command += ["--only", condition]
+    # With `=`: a name or a reason that begins with a dash is no option.
+    command += [f"--rerun={cell}" for cell in rerun]
+    if reason:
+        command.append(f"--reason={reason}")
+    if force:
+        command.append("--force")
     log = _open_log(runs)
     reading, writing = os.pipe()
     try:

@@ -161,6 +161,9 @@ class _Fold:
                 self.ended[cell] = entry
                 self._spend(entry, apart=False)
             case "attempt_failed" | "recovered" | "cancelled" | "run_ended":
+                if entry.event == "cancelled" and cell in self.ended:
+                    # Its rerun was taken out of the queue: the run that counts stands.
+                    return
                 self.states[cell] = "retry" if entry.retry_in is not None else "waiting"
                 if "cancelled" in (entry.event, entry.outcome):
                     self.states[cell] = "cancelled"
@@ -172,6 +175,7 @@ class _Fold:
                 self.states[cell] = "waiting"
                 again = self.ended.pop(cell, None)
                 if again is not None and again.tokens is not None:
+                    self.attempts += 1
                     self.apart += again.tokens.total
             case _:
                 return

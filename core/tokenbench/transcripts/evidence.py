@@ -60,6 +60,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """sha256 of seal.json."""
     transcript_sha256: str
     transcript_bytes: int
+    set_aside: str = ""
+    """Why a run that counted lies among the attempts: its cell was run again, and this is the reason given."""
     since_last_call: float | None = None
     """Seconds since the last call of the same arm, when this run was started; None for the first."""
 

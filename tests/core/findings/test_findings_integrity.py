@@ -1,11 +1,13 @@
 """Nobody fools himself: what was changed after the fact shows."""
 
+import re
 from collections.abc import Callable
 
 import pytest
 from fabricated import Fabricated, right
 
 from tokenbench.experiment import seal
+from tokenbench.experiment.model import Cell
 from tokenbench.figures import Code, Refusal
 from tokenbench.findings.matrix import compute
 from tokenbench.findings.results import Results
@@ -80,11 +82,38 @@ def test_an_edited_transcript_with_an_edited_record_is_found_by_the_journal(benc
     )
 
 
-def test_an_edited_answer_with_an_edited_record_leaves_a_stale_verdict(bench: Fabricated) -> None:
-    cell = bench.cells[0]
+def edit_answer(bench: Fabricated, cell: Cell) -> None:
+    """An answer is rewritten, and its record's sha256 with it: calls, tokens and outcome stay as they were."""
     path = bench.runs.transcript(cell)
     bench.edit(path, lambda text: text.replace("One block", "Every block"))
     bench.edit_record(cell, transcript_sha256=seal.digest(path))
+
+
+def test_an_answer_edited_before_anything_was_judged_is_found_by_the_journal(fabricate: Fabricate) -> None:
+    """Nobody has a verdict on the old words that could be stale; the journal has the sha256 of what the run wrote."""
+    bench = fabricate(questions=4)
+    bench.run_all()
+    edit_answer(bench, bench.cells[0])
+    bench.judge("ann")
+    bench.open()
+    evidence = broken(compute(bench.loaded))
+    assert f"{bench.cells[0].name}.jsonl is not what the run wrote by the journal: sha256 " in evidence
+
+
+def test_a_journal_that_does_not_know_the_sha256_is_read_all_the_same(fabricate: Fabricate) -> None:
+    bench = fabricate(questions=4)
+    bench.run_all()
+    bench.edit(bench.runs.journal, lambda text: re.sub(r',"transcript_sha256":"[0-9a-f]{64}"', "", text))
+    assert "transcript_sha256" not in bench.runs.journal.read_text()
+    bench.judge("ann")
+    bench.open()
+    assert compute(bench.loaded).banner(Code.SEAL_BROKEN) is None
+
+
+def test_there_an_edited_answer_leaves_a_stale_verdict_at_least(bench: Fabricated) -> None:
+    cell = bench.cells[0]
+    bench.edit(bench.runs.journal, lambda text: re.sub(r',"transcript_sha256":"[0-9a-f]{64}"', "", text))
+    edit_answer(bench, cell)
     results = compute(bench.loaded)
     refused = results.headline[cell.arm]
     assert isinstance(refused, Refusal)
@@ -185,11 +214,11 @@ def test_a_transcript_of_zeros_is_refused_and_nothing_breaks(fabricate: Fabricat
 def test_a_ledger_is_read_again_when_its_file_has_changed(bench: Fabricated) -> None:
     reads: list[str] = []
 
-    def counting(path, *, record):  # a spy
+    def counting(path, *, record, prices):  # a spy
         from tokenbench.ledger import read_ledger
 
         reads.append(path.name)
-        return read_ledger(path, record=record)
+        return read_ledger(path, record=record, prices=prices)
 
     ledgers = Ledgers(counting)
     compute(bench.loaded, ledgers)

@@ -62,6 +62,9 @@ def main() -> int:
         case "OVERLOADED" if attempt <= int(words[1]):
             say(*lines("overloaded.jsonl"))
             return 1
+        case "OVERLOADED-AT" if attempt == int(words[1]):
+            say(*lines("overloaded.jsonl"))
+            return 1
         case "NOTHING":
             print("no result today", file=sys.stderr)
             return 1
@@ -80,6 +83,12 @@ def main() -> int:
         case "OTHER-TOOLS":
             say(*lines("answered.jsonl", announced=False))
             return 0
+        case "GATE-AT" if attempt == int(words[1]):
+            say(*answered[:6])
+            wait_for("go")
+            say(*answered[6:])
+        case "OTHER-TOOLS-AT" if attempt == int(words[1]):
+            say(*lines("answered.jsonl", announced=False))
         case "GATE":
             say(*answered[:6])
             wait_for(words[1])

@@ -169,6 +169,34 @@ async def test_a_socket_that_cannot_be_made_ends_it_before_anything_is_run(place
     assert place.journal("run_started") == []
 
 
+async def test_a_second_run_that_was_killed_leaves_the_first_kept_and_the_next_runner_goes_on(place: Lab) -> None:
+    place.write(["GATE-AT 2"])
+    pid = await start(place)
+    await place.until(lambda: gone(pid))
+    first = (place.runs.folder / "native__q1__r1.jsonl").read_bytes()
+    pid = await start(place, rerun=["native__q1__r1"], reason="--why not")
+    await place.until(lambda: len(place.journal("run_started")) == 2)
+    os.kill(pid, signal.SIGKILL)
+    await place.until(lambda: gone(pid))
+    assert (place.runs.attempts / "native__q1__r1__a1.jsonl").read_bytes() == first
+    assert "native__q1__r1.jsonl" not in place.names()
+    pid = await start(place)
+    await place.until(lambda: gone(pid))
+    (line,) = place.journal("rerun")
+    assert (line.attempt, line.reason) == (1, "--why not")
+    assert (place.runs.attempts / "native__q1__r1__a1.jsonl").read_bytes() == first
+    assert place.record("native__q1__r1__a2", "attempts").ended_by == "runner_lost"
+    assert place.record("native__q1__r1").attempt == 3
+
+
+async def test_a_cell_that_cannot_be_run_again_is_told_to_whoever_started_it(place: Lab) -> None:
+    place.write(["PLAIN"])
+    with pytest.raises(RunnerError, match="native__q1__r1 has no run that counts"):
+        await start(place, rerun=["native__q1__r1"])
+    assert foreground(place, "--rerun=--only").returncode == 2
+    assert place.journal() == []
+
+
 def test_a_defect_is_a_sentence_and_a_report(
     place: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -224,6 +224,75 @@ async def test_an_attempt_can_say_that_nothing_more_should_start(stage: Stage) -
     assert tally.reason == stage.stop
 
 
+# The circuit breaker.
+
+
+def spoil(stage: Stage, *numbers: int) -> None:
+    for number in numbers:
+        stage.outcomes[f"native__q{number}__r1"] = ["infrastructure"]
+
+
+async def test_five_spoilt_runs_in_a_row_pause_the_runner_before_every_cell_is_given_up(stage: Stage) -> None:
+    """A wrong key spoils them all."""
+    spoil(stage, *range(20))
+    scheduler = stage.build(cells(20), attempts=2)
+    task = asyncio.create_task(scheduler.run())
+    await until(lambda: scheduler.state == "paused")
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(stage.log) == 9
+    (paused,) = stage.events("paused")
+    assert "5 different runs were spoilt and none went well in between" in str(paused.reason)
+    assert "resume" in str(paused.reason)
+    assert len(stage.events("gave_up")) == 4
+    stage.outcomes.clear()
+    scheduler.resume()
+    tally = await task
+    assert (tally.counted, len(tally.given_up), tally.open) == (16, 4, 4)
+
+
+async def test_after_resume_it_takes_five_again(stage: Stage) -> None:
+    spoil(stage, *range(20))
+    scheduler = stage.build(cells(20), attempts=1)
+    task = asyncio.create_task(scheduler.run())
+    await until(lambda: scheduler.state == "paused")
+    scheduler.resume()
+    await until(lambda: scheduler.state == "paused")
+    assert len(stage.log) == 10
+    scheduler.stop(reason="told to stop")
+    assert len((await task).given_up) == 10
+
+
+@pytest.mark.parametrize("good", ["answered", "max_turns", "quarantined"])
+async def test_a_run_that_came_to_an_end_in_between_shows_that_the_api_is_there(stage: Stage, good: Outcome) -> None:
+    spoil(stage, 0, 1, 2, 3, 5, 6, 7, 8)
+    stage.outcomes["native__q4__r1"] = [good]
+    tally = await stage.build(cells(9), attempts=1).run()
+    assert stage.events("paused") == []
+    assert len(tally.given_up) == 8
+
+
+async def test_one_cell_that_is_always_spoilt_pauses_nothing(stage: Stage) -> None:
+    spoil(stage, 0)
+    tally = await stage.build(cells(2), attempts=9).run()
+    assert stage.events("paused") == []
+    assert (tally.counted, tally.given_up) == (1, ["native__q0__r1"])
+
+
+async def test_runs_that_were_under_way_together_are_one_bad_minute_of_the_api(stage: Stage) -> None:
+    for number in range(8):
+        stage.outcomes[f"native__q{number}__r1"] = ["infrastructure", "answered"]
+    tally = await stage.build(cells(16), concurrency=8, attempts=3).run()
+    assert stage.events("paused") == []
+    assert tally.counted == 16
+
+
+async def test_the_last_cells_spoilt_end_the_runner_and_hold_it_up_for_nobody(stage: Stage) -> None:
+    spoil(stage, *range(5))
+    tally = await stage.build(cells(5), attempts=1).run()
+    assert len(tally.given_up) == 5
+
+
 # Pause, resume, stop, cancel, concurrency.
 
 

@@ -34,6 +34,7 @@ async def test_a_closed_run_has_its_transcript_its_record_and_its_journal_lines(
     assert ledger.token_reconciled
     (ended,) = lab.journal("run_ended")
     assert (ended.tokens, ended.calls, ended.token_reconciled) == (ledger.tokens, ledger.calls, True)
+    assert ended.transcript_sha256 == record.transcript_sha256
     assert [entry.event for entry in lab.journal() if entry.event not in ("preparing", "usage")] == [
         "runner_started", "planned", "sealed", "run_started", "run_ended", "runner_ended",
     ]  # fmt: skip

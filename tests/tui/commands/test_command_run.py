@@ -156,6 +156,40 @@ def test_a_part_of_the_cells(bench: Bench) -> None:
     assert "no question none" in wrong.stderr
 
 
+def test_a_cell_is_run_again_with_its_reason(bench: Bench) -> None:
+    assert bench.ask("PLAIN", "PLAIN").command("run", "--headless").returncode == 0
+    out = bench.command("run", "--headless", "--rerun", "native__q1__r1", "--reason", "the disk was full")
+    assert out.returncode == 0, out.stdout + out.stderr
+    assert "native__q1__r1  is run again: the disk was full" in out.stdout
+    assert "2/2  native__q1__r1  answered" in out.stdout
+    assert bench.started() == 3
+    assert (bench.folder / "runs" / "attempts" / "native__q1__r1__a1.jsonl").exists()
+    results = json.loads(bench.command("results", "--json").stdout)
+    assert results["apart"]["native"]["attempts"] == 1
+    assert [row["cell"] for row in results["runs"] if "RERUN" in row["codes"]] == ["native__q1__r1"]
+    assert results["medians"]["native"]["tokens"]["codes"] == ["RERUN"]
+    (banner,) = [one["refused"] for one in results["banners"] if one["refused"]["code"] == "RERUN"]
+    assert banner["evidence"][0].startswith("native__q1__r1: the disk was full (")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rerun", "native__q1__r1"), "native__q1__r1 has no run that counts"),
+        (("--rerun", "native__q7__r1"), "the experiment has no cell native__q7__r1"),
+        (("--rerun", "q1"), "q1 is not the name of a cell"),
+        (("--reason", "why not"), "go with --rerun CELL"),
+        (("--force",), "go with --rerun CELL"),
+    ],
+)
+def test_what_cannot_be_run_again_is_a_sentence(bench: Bench, words: tuple[str, ...], said: str) -> None:
+    out = bench.ask("PLAIN").command("run", "--headless", *words)
+    assert out.returncode == 2
+    assert said in out.stderr
+    assert "Traceback" not in out.stdout + out.stderr
+    assert bench.started() == 0
+
+
 def test_what_follows_a_condition_are_conditions_and_the_rest_is_the_folder() -> None:
     assert _split(("question=q", "here"), ("arm=a",)) == (Path("here").resolve(), ("arm=a", "question=q"))
     assert _split((), ()) == (Path.cwd(), ())
