@@ -12,6 +12,7 @@ from tokenbench.experiment.plan import plan_cells
 from tokenbench.files import private_folder
 from tokenbench.ledger import read_ledger
 from tokenbench.ledger.model import Ledger
+from tokenbench.ledger.prices import PriceTable, read_if_sound
 from tokenbench.transcripts.evidence import COUNTED, Record, Runs, read_record
 
 _CHUNK = 1 << 20
@@ -75,8 +76,21 @@ class Ledgers:
     def __init__(self, read: Callable[..., Ledger] = read_ledger) -> None:
         self._read = read
         self._known: dict[Path, tuple[tuple[object, ...], Ledger, str]] = {}
+        self._tables: dict[Path, tuple[tuple[int, ...], PriceTable | None]] = {}
 
-    def get(self, path: Path, record: Record | None) -> tuple[Ledger, str]:
+    def prices(self, path: Path) -> PriceTable | None:
+        """The price table at this path; a damaged one is none, and costs are PRICE-UNKNOWN then."""
+        try:
+            state = path.stat()
+        except OSError:
+            return None
+        stamp = (state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+        known = self._tables.get(path)
+        if known is None or known[0] != stamp:
+            known = self._tables[path] = (stamp, read_if_sound(path))
+        return known[1]
+
+    def get(self, path: Path, record: Record | None, prices: PriceTable | None = None) -> tuple[Ledger, str]:
         """The ledger of a transcript and the sha256 of its bytes.
 
         Raises:
@@ -84,11 +98,11 @@ class Ledgers:
             TranscriptError: It cannot be read.
         """
         state = path.stat()
-        stamp = (state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino, record)
+        stamp = (state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino, record, prices)
         known = self._known.get(path)
         if known is not None and known[0] == stamp:
             return known[1], known[2]
-        ledger, digest = self._read(path, record=record), _sha256(path)
+        ledger, digest = self._read(path, record=record, prices=prices), _sha256(path)
         self._known[path] = (stamp, ledger, digest)
         return ledger, digest
 
@@ -148,7 +162,7 @@ def _counted(runs: Runs, cell: Cell, ledgers: Ledgers) -> CountedRun | str | Non
         return f"{runs.record(cell).name} is the record of {record.cell}"
     if record.outcome not in COUNTED:
         return f"{runs.record(cell).name} records an attempt ({record.outcome}), not a run that counts"
-    ledger, digest = ledgers.get(transcript, record)
+    ledger, digest = ledgers.get(transcript, record, ledgers.prices(runs.prices))
     return CountedRun(cell=cell, record=record, ledger=ledger, sha256=digest)
 
 
@@ -159,7 +173,7 @@ def _attempts(runs: Runs, ledgers: Ledgers) -> tuple[tuple[Attempt, ...], dict[s
         try:
             cell = Cell.parse(path.stem.rpartition("__")[0])
             record = read_record(path.with_suffix(".json"))
-            ledger, digest = ledgers.get(path, record)
+            ledger, digest = ledgers.get(path, record, ledgers.prices(runs.prices))
         except (TokenbenchError, OSError, ValueError) as error:
             lost[path.stem] = str(error)
             continue
@@ -184,7 +198,7 @@ def judge_ledgers(runs: Runs, judge: str, ledgers: Ledgers = LEDGERS) -> dict[st
     found: dict[str, Ledger] = {}
     for path in sorted(judge_folder(runs, judge).glob("*__a*.jsonl")):
         try:
-            found[f"judges/{judge}/{path.stem}"], _ = ledgers.get(path, None)
+            found[f"judges/{judge}/{path.stem}"], _ = ledgers.get(path, None, ledgers.prices(runs.prices))
         except (TokenbenchError, FileNotFoundError):
             # It cannot be read, so it says nothing; that a verdict without transcript exists is seen by their numbers.
             continue

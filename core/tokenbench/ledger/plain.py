@@ -55,6 +55,11 @@ def _lines(ledger: Ledger) -> Iterator[str]:
     if ledger.cost_usd.reported is not None:
         own = "unknown" if ledger.cost_usd.own is None else f"{ledger.cost_usd.own} USD"
         yield f"  cost     the CLI reports {ledger.cost_usd.reported} USD; without sidecars {own}"
+    if ledger.cost_usd.recomputed is not None:
+        yield f"  cost     by the price table {ledger.cost_usd.recomputed} USD"
+    if ledger.cost_usd.cache_neutral is not None:
+        fees = f"with {ledger.cost_usd.fees} USD of web searches" if ledger.cost_usd.fees else "no fees in it"
+        yield f"  cost     with all input at the fresh price {ledger.cost_usd.cache_neutral} USD, {fees}"
     for code in ledger.notes:
         yield f"  note     {one_line(code)}: {NOTES.get(code, '')}"
     for bad in ledger.bad_lines:

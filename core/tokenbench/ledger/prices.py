@@ -163,7 +163,7 @@ def read(path: Path) -> PriceTable | None:
         return msgspec.json.decode(path.read_bytes(), type=PriceTable)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise RunsError(f"is no price table: {error}", where=str(path), remedy=f"Move it away. {MAKE_ONE}") from error
 
 
@@ -174,3 +174,11 @@ def write(path: Path, table: PriceTable) -> None:
         RunsError: The disk is full, or the folder may not be written.
     """
     write_atomically(path, msgspec.json.format(msgspec.json.encode(table), indent=1) + b"\n")
+
+
+def read_if_sound(path: Path) -> PriceTable | None:
+    """The table at this path; None where there is none, or it is damaged: then costs are PRICE-UNKNOWN."""
+    try:
+        return read(path)
+    except RunsError:
+        return None

@@ -14,6 +14,7 @@ from tokenbench.experiment.model import Arm, Limits
 from tokenbench.figures import Code, Refusal, refuse
 from tokenbench.ledger.build import LedgerBuilder
 from tokenbench.ledger.model import Ledger, Live
+from tokenbench.ledger.prices import read_if_sound
 from tokenbench.ledger.read import read_ledger
 from tokenbench.rehearsal.api import ScriptedApi
 from tokenbench.rehearsal.served import RunKey
@@ -256,7 +257,7 @@ class Executor:
         files = this.files if counts else closing.attempt_files(runs, job, record.attempt)
         closing.close(runs, job, files, record)
         # From here on the run is closed: a crash before the journal's line is mended by the next runner.
-        ledger = read_ledger(files.transcript, record=record)
+        ledger = read_ledger(files.transcript, record=record, prices=read_if_sound(runs.prices))
         fields = ended_fields(job, record, ledger)
         if job.cell is None:
             self._journal.write("warmup_ended", **fields)

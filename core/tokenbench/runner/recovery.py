@@ -14,6 +14,7 @@ from tokenbench.errors import RunsError
 from tokenbench.experiment.seal import digest
 from tokenbench.files import sync_folder
 from tokenbench.ledger.model import Ledger, Tokens
+from tokenbench.ledger.prices import read_if_sound
 from tokenbench.ledger.read import read_ledger
 from tokenbench.runner import closing
 from tokenbench.runner.journal import Entry, Journal
@@ -226,7 +227,7 @@ class Recovery:
         number = record.attempt if job.cell is not None else job.number
         if (job.stem, number) in self._history.ended:
             return
-        ledger = read_ledger(files.transcript, record=record)
+        ledger = read_ledger(files.transcript, record=record, prices=read_if_sound(self._runs.prices))
         entry = ended_fields(job, record, ledger)
         self._journal.write("run_ended" if job.cell is not None else "warmup_ended", **entry)
         self._history.spent.add(*spending(ledger))

@@ -22,6 +22,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "stop": Command("control", "stop", "End after the current runs; with --now, end them too."),
     "cancel": Command("control", "cancel", "End one run, or take its cell out of the queue."),
     "ledger": Command("ledger", "ledger", "What transcripts cost, reconciled or refused."),
+    "prices": Command("prices", "prices", "What the agent CLI charges, and what shows it."),
     "corpus": Command("corpus", "corpus", "Fetch the corpus and say what it is made of."),
     "index": Command("index", "index", "Build the retrieval index of the corpus."),
     "xq": Command("xq", "xq", "Ask the index, as the retrieval arm does."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from tokenbench.ledger.prices import PriceTable
     from tokenbench.transcripts.evidence import Record, Runs
 
 SOME_REFUSED = 1
@@ -23,8 +24,17 @@ NO_TRANSCRIPT = 2
     metavar="FILE",
     help="The transcript that was resumed, whose totals the CLI carries on.",
 )
+@click.option(
+    "--prices",
+    "price_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A price table; by default runs/prices.json of the transcript's experiment.",
+)
 @click.option("--peek", is_flag=True, help="Show withheld answers too. It is written into the journal.")
-def ledger(files: tuple[Path, ...], as_json: bool, resumed_from: Path | None, peek: bool) -> int:
+def ledger(
+    files: tuple[Path, ...], as_json: bool, resumed_from: Path | None, price_file: Path | None, peek: bool
+) -> int:
     """What transcripts cost: claude's stream-json, or session files of ~/.claude/projects.
 
     Exit code 0: all are token-reconciled; 1: some are refused; 2: a file cannot be read, or is no transcript at all.
@@ -39,11 +49,12 @@ def ledger(files: tuple[Path, ...], as_json: bool, resumed_from: Path | None, pe
         _check(path)
     homes = [_home(path) for path in files]
     records = [_record(path) if home is not None else None for path, home in zip(files, homes, strict=True)]
+    tables = _prices(homes, price_file)
     closed = [home is not None and _closed(home) for home in homes]
     if peek:
         _confess([(path, home) for path, home, shut in zip(files, homes, closed, strict=True) if home and shut])
     status = 0
-    for number, found in enumerate(read_ledgers(files, resumed_from=resumed_from, records=records)):
+    for number, found in enumerate(read_ledgers(files, resumed_from=resumed_from, records=records, prices=tables)):
         shown = withhold(found) if closed[number] and not peek else found
         if shown.token_reconciled is False:
             status = max(status, SOME_REFUSED)
@@ -84,6 +95,20 @@ def _home(path: Path) -> "Runs | None":
         if (candidate / "seal.json").is_file():
             return Runs(candidate)
     return None
+
+
+def _prices(homes: "Sequence[Runs | None]", price_file: Path | None) -> "list[PriceTable | None]":
+    """The price table of each transcript: the named one, else that of its experiment."""
+    from tokenbench.errors import RunsError
+    from tokenbench.ledger.prices import MAKE_ONE, read
+    from tokenbench.text import one_line
+
+    if price_file is None:
+        return [read(home.prices) if home is not None else None for home in homes]
+    named = read(price_file)
+    if named is None:
+        raise RunsError("there is no such file", where=one_line(str(price_file)), remedy=MAKE_ONE)
+    return [named] * len(homes)
 
 
 def _record(path: Path) -> "Record | None":

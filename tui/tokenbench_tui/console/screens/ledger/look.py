@@ -10,6 +10,7 @@ from tokenbench.grading import blindness
 from tokenbench.ledger import read_ledger
 from tokenbench.ledger.build import LedgerBuilder
 from tokenbench.ledger.model import Ledger, Live
+from tokenbench.ledger.prices import read_if_sound
 from tokenbench.transcripts.evidence import Record, Runs, read_record
 from tokenbench.transcripts.lines import LineSplitter
 
@@ -66,7 +67,7 @@ class Viewer:
         return Look(name, problem="There is no transcript of it: it has not been started, or its files are elsewhere.")
 
     def _ended(self, name: str, transcript: Path, record: Record | None) -> Look:
-        ledger = read_ledger(transcript, record=record)
+        ledger = read_ledger(transcript, record=record, prices=read_if_sound(self._runs.prices))
         return Look(name, ledger=self._withheld(ledger), record=record)
 
     def _withheld(self, ledger: Ledger) -> Ledger:

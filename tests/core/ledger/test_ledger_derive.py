@@ -1,0 +1,91 @@
+"""Prices derived from what runs cost: only where they determine it, and never silently another one than the table's."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from streams import Script, text
+
+from tokenbench.figures import Code
+from tokenbench.ledger.derive import COUNTERS, derive, differences
+from tokenbench.ledger.model import Ledger, Tokens
+from tokenbench.ledger.prices import ModelPrices, PriceTable, Rates, Row
+
+D = Decimal
+MODEL = "claude-opus-4-8"
+OPUS = Rates(D(5), D("6.25"), D(10), D("0.5"), D(25), D("0.01"))
+
+
+def run(*usage: int, rates: Rates = OPUS, cost: str | None = None) -> Ledger:
+    """A run of one call: input, 5-minute write, 1-hour write, read, output."""
+    script = Script(MODEL)
+    script.call("m1", usage, text("done"))
+    # As the CLI prints it: a double.
+    script.end(usage, {MODEL: usage}, cost=cost or repr(float(rates.cost(Tokens.of(*usage)))))
+    return script.ledger()
+
+
+def table(rates: Rates) -> PriceTable:
+    row = Row(0, "standard", "", rates)
+    return PriceTable((ModelPrices(model=MODEL, agent="claude", agent_version="2.1.332", rows=(row,)),))
+
+
+FIVE = [(7, 100, 0, 3_000, 90), (11, 0, 40, 2_000, 80), (3, 500, 70, 1_000, 10), (9, 1, 2, 3, 4), (90, 10, 5, 1, 600)]
+
+
+def test_enough_different_runs_determine_every_price() -> None:
+    (found,) = derive(run(*usage) for usage in FIVE)
+    assert found.prices == {name: getattr(OPUS, name) for name in COUNTERS}
+    assert (found.model, found.agent_version, len(found.runs), found.problem) == (MODEL, "2.1.332", 5, "")
+
+
+def test_runs_that_do_not_determine_a_price_say_nothing_of_it() -> None:
+    (found,) = derive([run(10, 0, 0, 20, 30), run(20, 0, 0, 40, 61)])
+    assert found.prices == {"output": D(25)}
+
+
+def test_one_run_with_one_counter_is_enough_for_it() -> None:
+    (found,) = derive([run(0, 0, 0, 4_000, 0)])
+    assert found.prices == {"cache_read": D("0.5")}
+
+
+def test_runs_of_several_prices_determine_none() -> None:
+    dear = msgspec.structs.replace(OPUS, input=D(50), output=D(250))
+    (found,) = derive([*(run(*usage) for usage in FIVE), run(5, 6, 7, 8, 900, rates=dear)])
+    assert (found.prices, bool(found.problem)) == ({}, True)
+
+
+def test_what_is_not_reconciled_or_not_priced_is_left_out() -> None:
+    broken = Script(MODEL)
+    broken.call("m1", (1, 0, 0, 0, 1), text("x"))
+    assert derive([broken.ledger()]) == ()
+
+
+def test_the_same_prices_as_in_the_table_are_no_difference() -> None:
+    assert differences(derive(run(*usage) for usage in FIVE), table(OPUS)) == ()
+
+
+def test_another_price_than_in_the_table_is_a_refusal_with_both_sides() -> None:
+    cheaper = msgspec.structs.replace(OPUS, cache_read=D("0.2"))
+    (refusal,) = differences(derive(run(*usage) for usage in FIVE), table(cheaper))
+    assert refusal.code == Code.COST_UNRECONCILED
+    assert "cache_read: 0.5 USD per million tokens by the runs, 0.2 by the table" in refusal.evidence
+
+
+def test_runs_that_fit_no_prices_are_a_refusal_where_the_table_knows_one_class_of_calls_only() -> None:
+    dear = msgspec.structs.replace(OPUS, input=D(50), output=D(250))
+    derived = derive([*(run(*usage) for usage in FIVE), run(5, 6, 7, 8, 900, rates=dear)])
+    (refusal,) = differences(derived, table(OPUS))
+    assert "no prices fit" in refusal.evidence[0]
+
+
+counters = st.tuples(*[st.integers(min_value=0, max_value=200_000)] * 5).filter(any)
+
+
+@given(st.lists(counters, min_size=1, max_size=12))
+def test_what_is_derived_is_right_whatever_the_runs(usages: Sequence[tuple[int, ...]]) -> None:
+    (found,) = derive(run(*usage) for usage in usages)
+    assert not found.problem
+    assert found.prices == {name: getattr(OPUS, name) for name in found.prices}
