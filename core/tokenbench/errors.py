@@ -13,6 +13,8 @@ TokenbenchError
 └── GradingError       a verdict or a judge's name that cannot be taken
 """
 
+from functools import partial
+
 
 class TokenbenchError(Exception):
     """Something a person can mend.
@@ -28,6 +30,10 @@ class TokenbenchError(Exception):
         self.what = what
         self.remedy = remedy
         self.where = where
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions are pickled by their positional arguments alone; this one may come back from another process.
+        return partial(type(self), remedy=self.remedy, where=self.where), (self.what,)
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""

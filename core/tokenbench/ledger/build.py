@@ -211,6 +211,8 @@ class LedgerBuilder:
         self._repeated = event.row_id in self._rows
         self._rows.add(event.row_id)
         self._call_key = event.message_id or event.row_id
+        if self._book.again(event):
+            return
         self._inconsistent = self._inconsistent or not event.usage.consistent
         call, new = self._book.add(event)
         self._breaks.call(event)

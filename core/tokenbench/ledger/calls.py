@@ -65,13 +65,31 @@ class CallBook:
 
     def __init__(self) -> None:
         self._calls: dict[str, Call] = {}
+        self._latest: CallSeen | None = None
         self._last_main: Call | None = None
         self._answered = True
         self.abandoned: set[str] = set()
         """Keys of replies that had begun when the API failed: they count only if the totals hold them."""
 
+    def again(self, seen: CallSeen) -> bool:
+        """Take a snapshot in that only repeats the one before it, as rows of one reply do; False if it says more."""
+        before = self._latest
+        if (
+            before is None
+            or seen.message_id is None
+            or seen.message_id != before.message_id
+            or seen.usage != before.usage
+            or (seen.model, seen.final, seen.parent, seen.raw, seen.request_id)
+            != (before.model, before.final, before.parent, before.raw, before.request_id)
+        ):
+            return False
+        if self._last_main is not None and self._last_main.key == seen.message_id:
+            self._answered = False
+        return True
+
     def add(self, seen: CallSeen) -> tuple[Call, bool]:
         """Take a snapshot in; returns the call, and whether it is a new one."""
+        self._latest = seen
         key = seen.message_id or seen.row_id
         rank = _rank(seen.usage, seen.final)
         call = self._calls.get(key)

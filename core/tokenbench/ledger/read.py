@@ -1,14 +1,17 @@
 """Ledgers of files: one, or several of which session files share their history."""
 
+import gc
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from tokenbench.errors import TranscriptError
 from tokenbench.ledger.build import LedgerBuilder
 from tokenbench.ledger.model import Ledger
+from tokenbench.ledger.pool import in_order
 from tokenbench.ledger.prices import PriceTable
 from tokenbench.ledger.process import Models, merged
 from tokenbench.transcripts.evidence import Record
@@ -16,6 +19,10 @@ from tokenbench.transcripts.lines import read_lines
 
 _ENDS: Final = 1 << 16
 """Bytes that are looked at on either end of a file to see whether it is a session file, and of when."""
+_WORTH_A_PROCESS: Final = 16_000_000
+"""Bytes of transcripts from which on a second process is worth its start."""
+_MOST_PROCESSES: Final = 2
+"""Each takes the memory of one ledger, and reading is soon bound by memory, not by cores."""
 
 
 def read_ledger(
@@ -60,11 +67,20 @@ def read_ledgers(
     owned: frozenset[str] = frozenset()
     ready: dict[int, Ledger] = {}
     pending = list(order)
-    for index, path in enumerate(paths):
-        record = records[index] if index < len(records) else None
-        table = prices[index] if index < len(prices) else None
+    jobs = [
+        _Job(
+            path,
+            resumed_from,
+            records[index] if index < len(records) else None,
+            prices[index] if index < len(prices) else None,
+        )
+        for index, path in enumerate(paths)
+        if index not in order
+    ]
+    others = in_order(_ledger, jobs, _processes([job.path for job in jobs]))
+    for index in range(len(paths)):
         if index not in order:
-            yield read_ledger(path, resumed_from=resumed_from, record=record, prices=table)
+            yield next(others)
             continue
         while index not in ready:
             earliest = pending.pop(0)
@@ -74,12 +90,35 @@ def read_ledgers(
         yield ready.pop(index)
 
 
+class _Job(NamedTuple):
+    path: Path
+    resumed_from: Path | None
+    record: Record | None
+    prices: PriceTable | None
+
+
+def _ledger(job: _Job) -> Ledger:
+    return read_ledger(job.path, resumed_from=job.resumed_from, record=job.record, prices=job.prices)
+
+
+def _processes(paths: Sequence[Path]) -> int:
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    return min(_MOST_PROCESSES, os.cpu_count() or 1) if size > _WORTH_A_PROCESS else 1
+
+
 def _read(path: Path, prices: PriceTable | None = None) -> LedgerBuilder:
     # A file name need not be UTF-8; JSON has to be.
     name = str(path).encode(errors="surrogateescape").decode(errors="replace")
     builder = LedgerBuilder(transcript=name, prices=prices)
-    for line in read_lines(path):
-        builder.feed(line)
+    # Nothing that is built here refers back to itself; looking for cycles in all that has been built costs a fifth.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for line in read_lines(path):
+            builder.feed(line)
+    finally:
+        if collecting:
+            gc.enable()
     return builder
 
 

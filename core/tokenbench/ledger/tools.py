@@ -39,7 +39,9 @@ class ToolTable:
 
     def result(self, event: ToolResult) -> None:
         """A result went to the model; of a result that is repeated the longest one counts."""
-        use = self._uses.setdefault(event.tool_use_id, _Use(parent=event.parent))
+        use = self._uses.get(event.tool_use_id)
+        if use is None:
+            use = self._uses[event.tool_use_id] = _Use(parent=event.parent)
         use.resulted = True
         use.is_error = use.is_error or event.is_error
         use.denied = use.denied or event.denied

@@ -76,7 +76,9 @@ def read_lines(path: Path) -> Iterator[Line]:
         with path.open("rb", buffering=_BUFFER) as file:
             for data in file:
                 number += 1
-                if data.endswith(b"\n"):
+                if number > 1 and data.endswith(b"}\n"):
+                    yield Line(number, data[:-1])
+                elif data.endswith(b"\n"):
                     yield _line(number, data[:-1])
                 else:
                     yield _line(number, data, complete=False)

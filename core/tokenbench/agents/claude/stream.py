@@ -48,6 +48,7 @@ SUBAGENT_TOOLS: Final = frozenset({"Agent", "Task"})
 _MOST_KINDS: Final = 500
 """Kinds of rows that are counted apart; a hostile file could name as many as it has lines."""
 _BOM: Final = b"\xef\xbb\xbf"
+_DELTA: Final = b'{"type":"stream_event","event":{"type":"content_block_'
 _BEGINNING: Final = re.compile(rb'\{\s*"type"\s*:\s*"(\w+)"')
 _DENIALS: Final = re.compile(
     r"Permission to use .{1,2000} has been denied"
@@ -103,11 +104,16 @@ class ClaudeReader:
         if not data or data.isspace():
             return []
         try:
-            row = wire.decode(data, Row)
+            row = wire.decode_row(data)
         except msgspec.ValidationError:
             return self._rejected(line, data, strict=True)
         except wire.Unreadable:
             return self._rejected(line, data, strict=False)
+        if row.type == "stream_event" and data.startswith(_DELTA):
+            # By far the most lines of a run with partial messages, and nothing in them counts.
+            self._stream_rows += row.session_id is not None
+            self._count("stream_event")
+            return []
         return list(self._events(line.number, data, row))
 
     def _rejected(self, line: Line, data: bytes, *, strict: bool) -> list[Event]:
@@ -400,19 +406,19 @@ def _row_id(uuid: str | None, data: bytes) -> str:
 
 def _blocks(content: Raw) -> list[Block]:
     """Content blocks; a plain string is one text block."""
-    start = bytes(memoryview(content)[:1])
-    if start == b'"':
-        text = wire.optional(content, str) or ""
-        return [Block(type="text", text=text)]
-    return (wire.optional(content, list[Block]) or []) if start == b"[" else []
+    blocks = wire.blocks_of(content)
+    return [Block(type="text", text=blocks)] if isinstance(blocks, str) else blocks
 
 
 def _contents(content: Raw) -> tuple[str, tuple[Image, ...], tuple[str, ...]]:
     """Text, images and the types of other blocks of a tool result."""
+    blocks = wire.blocks_of(content)
+    if isinstance(blocks, str):
+        return blocks, (), ()
     texts: list[str] = []
     images: list[Image] = []
     others: list[str] = []
-    for block in _blocks(content):
+    for block in blocks:
         if block.type == "text":
             texts.append(block.text or "")
         elif block.type == "image":

@@ -229,6 +229,32 @@ class Problem(NamedTuple):
     """The value as JSON, cut short."""
 
 
+_ROW: Final = msgspec.json.Decoder(Row)
+_CONTENT: Final = msgspec.json.Decoder(str | list[Block])
+
+
+def decode_row(data: bytes) -> Row:
+    """`decode(data, Row)`, which every line goes through.
+
+    Raises:
+        MsgspecError, UnicodeDecodeError, RecursionError: The bytes are no row (`Unreadable`).
+    """
+    return _ROW.decode(data)
+
+
+def blocks_of(content: Raw) -> str | list[Block]:
+    """Content of either side: a plain string, or blocks, mended where that helps; none where it is neither."""
+    if content is EMPTY:
+        return []
+    try:
+        return _CONTENT.decode(content)
+    except Unreadable:
+        start = bytes(memoryview(content)[:1])
+        if start == b'"':
+            return optional(content, str) or ""
+        return (optional(content, list[Block]) or []) if start == b"[" else []
+
+
 def decode(data: bytes | Raw, kind: type[_T]) -> _T:
     """Decode by msgspec alone.
 
@@ -278,7 +304,7 @@ def is_json(data: bytes) -> bool:
 
 def optional(data: Raw, kind: type[_T]) -> _T | None:
     """Decode a part that may be absent or of another kind, mended where that helps."""
-    if not memoryview(data):
+    if data is EMPTY or not memoryview(data):
         return None
     return read(data, kind)[0]
 

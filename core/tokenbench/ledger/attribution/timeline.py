@@ -51,7 +51,9 @@ class Timeline:
 
     def result(self, event: ToolResult) -> None:
         """A tool result; of one that is repeated the longest counts, where the first stood."""
-        piece = self._pieces.setdefault(event.tool_use_id, Piece(UNKNOWN, "unknown"))
+        piece = self._pieces.get(event.tool_use_id)
+        if piece is None:
+            piece = self._pieces[event.tool_use_id] = Piece(UNKNOWN, "unknown")
         owner = self._owners.get(event.tool_use_id)
         if owner is None:
             owner = self._owners[event.tool_use_id] = self._step(None, event.parent)
