@@ -9,6 +9,7 @@ STAMP = $(VENV)/.installed
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("tokenbench-tui needs Python 3.11 or later; set PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	@echo 'Setting up $(VENV): a minute or two, about 1 GB with the agent CLI that the rehearsal extra brings.'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
 	@touch $(STAMP)
