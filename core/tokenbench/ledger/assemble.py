@@ -224,6 +224,7 @@ def _of_log(material: Material) -> tuple[Verdict, Outcome]:
         table=material.prices,
         version=material.announced.version if material.announced is not None else None,
     )
+    priced = checked.without(())
     if checked.refusal is not None and calls:
         refusals.append(checked.refusal)
     outcome = Outcome(
@@ -234,7 +235,11 @@ def _of_log(material: Material) -> tuple[Verdict, Outcome]:
         calls=calls,
         abandoned=0,
         models={name: ModelRow(role, counters.tokens(), None) for name, (role, counters) in by_model.items()},
-        costs=Costs(recomputed=checked.recomputed, cache_neutral=checked.neutral(()), fees=checked.fees),
+        costs=Costs(
+            recomputed=checked.recomputed,
+            cache_neutral=priced.neutral if priced is not None else None,
+            fees=checked.fees,
+        ),
         cost_reconciled=None,
         equations=[
             Equation("main loop", MAIN_LEFT, MAIN_RIGHT, main, None, None, "a session file holds no result"),

@@ -90,6 +90,10 @@ class Costs(msgspec.Struct, frozen=True):
     """Without sidecars, all input at the price of fresh input; `fees` are in it."""
     fees: Decimal | None = None
     """Web search fees of all models by the price table."""
+    cold: Decimal | None = None
+    """Without sidecars, replayed from an empty cache."""
+    warm: Decimal | None = None
+    """Without sidecars, replayed from the cache that the same run leaves."""
 
 
 class ToolRow(msgspec.Struct, frozen=True):

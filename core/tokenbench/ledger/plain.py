@@ -60,6 +60,9 @@ def _lines(ledger: Ledger) -> Iterator[str]:
     if ledger.cost_usd.cache_neutral is not None:
         fees = f"with {ledger.cost_usd.fees} USD of web searches" if ledger.cost_usd.fees else "no fees in it"
         yield f"  cost     with all input at the fresh price {ledger.cost_usd.cache_neutral} USD, {fees}"
+    if ledger.cost_usd.warm is not None:
+        cold = "unknown" if ledger.cost_usd.cold is None else f"{ledger.cost_usd.cold} USD"
+        yield f"  cost     from a cold cache {cold}, from a warm one {ledger.cost_usd.warm} USD"
     for code in ledger.notes:
         yield f"  note     {one_line(code)}: {NOTES.get(code, '')}"
     for bad in ledger.bad_lines:

@@ -205,11 +205,11 @@ class Checked:
         """Of web searches, in USD; None where no price is known."""
         return sum((one.fees for one in self.priced.values()), NOUGHT) if self.priced else None
 
-    def neutral(self, leave_out: Iterable[str]) -> Decimal | None:
-        """What all models but these cost with all input at the price of fresh input, in USD, fees included."""
+    def without(self, leave_out: Iterable[str]) -> Priced | None:
+        """What all models but these cost; None where no price is known."""
         out = set(leave_out)
         every = sum((one for name, one in self.priced.items() if name not in out), Priced())
-        return every.neutral if self.priced else None
+        return every if self.priced else None
 
 
 def check(

@@ -18,6 +18,7 @@ from tokenbench.ledger.models import Fit, Surroundings, equations, fit
 from tokenbench.ledger.prices import PriceTable
 from tokenbench.ledger.pricing import Bill, Unknown, check
 from tokenbench.ledger.process import Account, Models, accounts, add_up, cost_sides
+from tokenbench.ledger.replay import Replayed, replay
 from tokenbench.ledger.sums import Sum, of_usage, total
 from tokenbench.transcripts.events import Ended
 
@@ -249,12 +250,20 @@ def _costs(
         result.notes.append("COST-GUESSED-BY-CLI")
     if not result.models and not nothing:
         own = None
+    sidecars = {name for name, row in result.models.items() if row.role == "sidecar"}
+    priced = checked.without(sidecars)
+    replayed = Replayed()
+    if priced is not None and not isinstance(bills, Unknown) and not result.collided:
+        mine = {name: bill for name, bill in bills.items() if name not in sidecars}
+        replayed = replay(mine, evidence.prices, evidence.version, priced.exact)
     result.costs = Costs(
         reported=right,
         own=own,
         recomputed=checked.recomputed,
-        cache_neutral=checked.neutral(name for name, row in result.models.items() if row.role == "sidecar"),
+        cache_neutral=None if priced is None else priced.neutral,
         fees=checked.fees,
+        cold=replayed.cold,
+        warm=replayed.warm,
     )
 
 

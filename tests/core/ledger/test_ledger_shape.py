@@ -53,7 +53,7 @@ def test_the_json_has_the_shape_of_the_design_and_more() -> None:
         "output",
         "billed_input",
     ]
-    assert list(found["cost_usd"]) == ["reported", "own", "recomputed", "cache_neutral", "fees"]
+    assert list(found["cost_usd"]) == ["reported", "own", "recomputed", "cache_neutral", "fees", "cold", "warm"]
     assert list(found["models"]["claude-opus-4-8"]) == ["role", "tokens", "cost_usd"]
     assert list(found["tools"][0])[:5] == ["name", "uses", "errors", "denied", "result_characters"]
     assert list(found["refusals"][0]) == ["code", "reason", "evidence", "remedy"]
