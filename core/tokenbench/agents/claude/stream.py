@@ -6,7 +6,7 @@ never an error.
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw
 
 from tokenbench.agents.claude import wire
 from tokenbench.agents.claude.counters import grown, models_of, usage_of
-from tokenbench.agents.claude.wire import Block, Row
+from tokenbench.agents.claude.wire import Block, Row, WholeBlock, WholeRow
 from tokenbench.transcripts.events import (
     AgentNotice,
     Announcement,
@@ -48,7 +48,6 @@ SUBAGENT_TOOLS: Final = frozenset({"Agent", "Task"})
 _MOST_KINDS: Final = 500
 """Kinds of rows that are counted apart; a hostile file could name as many as it has lines."""
 _BOM: Final = b"\xef\xbb\xbf"
-_DELTA: Final = b'{"type":"stream_event","event":{"type":"content_block_'
 _BEGINNING: Final = re.compile(rb'\{\s*"type"\s*:\s*"(\w+)"')
 _DENIALS: Final = re.compile(
     r"Permission to use .{1,2000} has been denied"
@@ -99,6 +98,11 @@ class ClaudeReader:
     def feed(self, line: Line) -> list[Event]:
         """The events of one line; any bytes whatever are accepted."""
         data = line.data
+        delta = wire.delta_of(data)
+        if delta is not None and delta.session_id is not None:
+            self._stream_rows += 1
+            self._count("stream_event")
+            return []
         if data.startswith(_BOM):
             data = data[len(_BOM) :]
         if not data or data.isspace():
@@ -109,11 +113,6 @@ class ClaudeReader:
             return self._rejected(line, data, strict=True)
         except wire.Unreadable:
             return self._rejected(line, data, strict=False)
-        if row.type == "stream_event" and data.startswith(_DELTA):
-            # By far the most lines of a run with partial messages, and nothing in them counts.
-            self._stream_rows += row.session_id is not None
-            self._count("stream_event")
-            return []
         return list(self._events(line.number, data, row))
 
     def _rejected(self, line: Line, data: bytes, *, strict: bool) -> list[Event]:
@@ -149,7 +148,7 @@ class ClaudeReader:
         found.extend(self._events(line.number, text, row, damaged=bool(counters)))
         return found
 
-    def _events(self, line: int, data: bytes, row: Row, *, damaged: bool = False) -> Iterator[Event]:
+    def _events(self, line: int, data: bytes, row: Row | WholeRow, *, damaged: bool = False) -> Iterator[Event]:
         if row.session_id is not None:
             self._stream_rows += 1
         elif row.session_id_of_log is not None:
@@ -175,7 +174,7 @@ class ClaudeReader:
             self._announced = True
             yield Announcement(row.version, None, (), (), row.cwd, line, row.session_id_of_log)
 
-    def _assistant(self, line: int, row_id: str, row: Row, damaged: bool) -> Iterator[Event]:
+    def _assistant(self, line: int, row_id: str, row: Row | WholeRow, damaged: bool) -> Iterator[Event]:
         message = row.message
         if message is None:
             yield Bad(line, "an assistant row without its message", "assistant")
@@ -219,10 +218,9 @@ class ClaudeReader:
                 case _:
                     pass
 
-    def _user(self, line: int, row_id: str, row: Row) -> Iterator[Event]:
+    def _user(self, line: int, row_id: str, row: Row | WholeRow) -> Iterator[Event]:
         parent = _parent(row)
-        content = row.message.content if row.message is not None else wire.EMPTY
-        blocks = _blocks(content)
+        blocks = _blocks(row.message.content if row.message is not None else None)
         first = next((block.text for block in blocks if block.type == "text" and block.text), "")
         nudge: _Nudge | None = None
         if row.is_synthetic or row.is_meta:
@@ -244,7 +242,7 @@ class ClaudeReader:
             if block.tool_use_id in self._subagents:
                 yield from self._report(line, block.tool_use_id, row)
 
-    def _report(self, line: int, tool_use_id: str, row: Row) -> Iterator[Event]:
+    def _report(self, line: int, tool_use_id: str, row: Row | WholeRow) -> Iterator[Event]:
         raw = row.tool_use_result if memoryview(row.tool_use_result) else row.tool_use_result_of_log
         report = wire.optional(raw, wire.AgentResult)
         if report is None or (report.usage is None and report.total_tokens is None):
@@ -253,7 +251,7 @@ class ClaudeReader:
         total = report.total_tokens
         yield SubagentReport(line, tool_use_id, report.resolved_model, None if isinstance(usage, str) else usage, total)
 
-    def _raw_event(self, line: int, row_id: str, row: Row) -> Iterator[Event]:
+    def _raw_event(self, line: int, row_id: str, row: Row | WholeRow) -> Iterator[Event]:
         event, problems = wire.read(row.event, wire.StreamEvent)
         if event is None or event.type not in {"message_start", "message_delta", "message_stop"}:
             return
@@ -289,7 +287,7 @@ class ClaudeReader:
         message_id, model, begun = started
         yield CallSeen(line, message_id, row_id, model, grown(begun, delta), True, parent, raw=True)
 
-    def _system(self, line: int, row_id: str, data: bytes, row: Row) -> Iterator[Event]:
+    def _system(self, line: int, row_id: str, data: bytes, row: Row | WholeRow) -> Iterator[Event]:
         match row.subtype:
             case "init":
                 init, _ = wire.read(data, wire.Init)
@@ -377,7 +375,7 @@ class ClaudeReader:
         self._counts[kind] = self._counts.get(kind, 0) + 1
 
 
-def _parent(row: Row) -> str | None:
+def _parent(row: Row | WholeRow) -> str | None:
     if row.parent_tool_use_id is not None:
         return row.parent_tool_use_id
     return (row.agent_id or "sidechain") if row.is_sidechain else None
@@ -404,21 +402,23 @@ def _row_id(uuid: str | None, data: bytes) -> str:
     return uuid or f"bytes:{hashlib.blake2b(data, digest_size=12).hexdigest()}"
 
 
-def _blocks(content: Raw) -> list[Block]:
+_Content = Raw | str | Sequence[Block | WholeBlock] | None
+
+
+def _blocks(content: _Content) -> Sequence[Block | WholeBlock]:
     """Content blocks; a plain string is one text block."""
-    blocks = wire.blocks_of(content)
-    return [Block(type="text", text=blocks)] if isinstance(blocks, str) else blocks
+    blocks = wire.blocks_of(content) if isinstance(content, Raw) else content
+    return (Block(type="text", text=blocks),) if isinstance(blocks, str) else blocks or ()
 
 
-def _contents(content: Raw) -> tuple[str, tuple[Image, ...], tuple[str, ...]]:
+def _contents(content: _Content) -> tuple[str, tuple[Image, ...], tuple[str, ...]]:
     """Text, images and the types of other blocks of a tool result."""
-    blocks = wire.blocks_of(content)
-    if isinstance(blocks, str):
-        return blocks, (), ()
+    if isinstance(content, str):
+        return content, (), ()
     texts: list[str] = []
     images: list[Image] = []
     others: list[str] = []
-    for block in blocks:
+    for block in _blocks(content):
         if block.type == "text":
             texts.append(block.text or "")
         elif block.type == "image":

@@ -1,8 +1,9 @@
 """The lines of claude's stream-json and session files as flat structs, and how a line that msgspec rejects is mended.
 
-A line is decoded once, by msgspec, into the few fields that count; content stays raw until it is asked for. A line it
-rejects (a lone surrogate, NaN, a counter that is no integer, invalid UTF-8 in a field that counts) is read again by
-the standard library, mended, and decoded from what was left.
+A line is decoded once, by msgspec, into the few fields that count. Where its content is not what it should be, it is
+decoded again with raw content, which is then read as far as that goes. A line that msgspec rejects even so (a lone
+surrogate, NaN, a counter that is no integer, invalid UTF-8 in a field that counts) is read again by the standard
+library, mended, and decoded from what was left.
 """
 
 import json
@@ -54,20 +55,48 @@ class ModelUse(msgspec.Struct, gc=False, rename="camel"):
     cost_basis: str | None = None
 
 
-class Message(msgspec.Struct):
+class _Block(msgspec.Struct):
+    """A content block of either side."""
+
+    type: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Raw = EMPTY
+    tool_use_id: str | None = None
+    is_error: bool | None = None
+    source: Raw = EMPTY
+
+
+class Block(_Block):
+    content: Raw = EMPTY
+
+
+class WholeBlock(_Block):
+    content: str | list[Block] | None = None
+
+
+class _Message(msgspec.Struct):
     id: str | None = None
     model: str | None = None
-    content: Raw = EMPTY
     usage: ApiUsage | None = None
     stop_reason: str | None = None
 
 
-class Row(msgspec.Struct):
+class Message(_Message):
+    content: Raw = EMPTY
+
+
+class WholeMessage(_Message):
+    content: str | list[WholeBlock] | None = None
+
+
+class _Row(msgspec.Struct):
     """What every line may hold."""
 
     type: str | None = None
     subtype: str | None = None
-    message: Message | None = None
     parent_tool_use_id: str | None = None
     uuid: str | None = None
     session_id: str | None = None
@@ -90,6 +119,24 @@ class Row(msgspec.Struct):
     tool_result_meta: Raw = EMPTY
     supersedes: Raw = EMPTY
     event: Raw = EMPTY
+
+
+class Row(_Row):
+    """A line whose content stays raw, so that a fault in it costs nothing else."""
+
+    message: Message | None = None
+
+
+class WholeRow(_Row):
+    """A line that is decoded in one go, content and all."""
+
+    message: WholeMessage | None = None
+
+
+class Delta(msgspec.Struct):
+    """A raw event of which nothing counts, with what tells its line from one of a session file."""
+
+    session_id: str | None = None
 
 
 class Server(msgspec.Struct):
@@ -167,21 +214,6 @@ class StreamEvent(msgspec.Struct):
     usage: ApiUsage | None = None
 
 
-class Block(msgspec.Struct):
-    """A content block of either side."""
-
-    type: str | None = None
-    text: str | None = None
-    thinking: str | None = None
-    id: str | None = None
-    name: str | None = None
-    input: Raw = EMPTY
-    tool_use_id: str | None = None
-    content: Raw = EMPTY
-    is_error: bool | None = None
-    source: Raw = EMPTY
-
-
 class Source(msgspec.Struct):
     """The source of an image block."""
 
@@ -230,20 +262,36 @@ class Problem(NamedTuple):
 
 
 _ROW: Final = msgspec.json.Decoder(Row)
+_WHOLE_ROW: Final = msgspec.json.Decoder(WholeRow)
+_DELTA: Final = msgspec.json.Decoder(Delta)
+_DELTA_BEGINS: Final = b'{"type":"stream_event","event":{"type":"content_block_'
 _CONTENT: Final = msgspec.json.Decoder(str | list[Block])
 
 
-def decode_row(data: bytes) -> Row:
-    """`decode(data, Row)`, which every line goes through.
+def decode_row(data: bytes) -> Row | WholeRow:
+    """A line, as whole as it can be read.
 
     Raises:
         MsgspecError, UnicodeDecodeError, RecursionError: The bytes are no row (`Unreadable`).
     """
-    return _ROW.decode(data)
+    try:
+        return _WHOLE_ROW.decode(data)
+    except Unreadable:
+        return _ROW.decode(data)
+
+
+def delta_of(data: bytes) -> Delta | None:
+    """A piece of a content block as partial messages print it, which is most of their lines; None for any other."""
+    if not data.startswith(_DELTA_BEGINS):
+        return None
+    try:
+        return _DELTA.decode(data)
+    except Unreadable:
+        return None
 
 
 def blocks_of(content: Raw) -> str | list[Block]:
-    """Content of either side: a plain string, or blocks, mended where that helps; none where it is neither."""
+    """Raw content of either side: a plain string, or blocks, mended where that helps; none where it is neither."""
     if content is EMPTY:
         return []
     try:
