@@ -121,7 +121,10 @@ MEANINGS: Final[dict[Code, Meaning]] = {
         "A run was not an instance of its arm",
         f"Mend what the evidence names, then run the cell again with {RERUN_COMMAND}; the first run is kept",
     ),
-    Code.RERUN: Meaning("A counted cell was run more than once", "Report it with the figure; every run is kept"),
+    Code.RERUN: Meaning(
+        "A cell was run again after a run of it had counted, was cancelled or was cut off",
+        "Report it with the figure; every run is kept",
+    ),
     Code.SEAL_BROKEN: Meaning(
         "Something that was sealed before the first run has changed",
         "Put the sealed content back, or start again in an empty runs/",

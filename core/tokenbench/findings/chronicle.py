@@ -49,6 +49,9 @@ class Chronicle(msgspec.Struct, frozen=True, kw_only=True):
     """Counting ends of each cell; more than one is a rerun."""
     rerun: Mapping[str, tuple[Again, ...]]
     """Cells that were run again by hand, each time."""
+    cut_off: Mapping[str, int]
+    """Attempts of each cell that ended without a result: killed, or crashed. Whoever kills a run that looks dear gets
+    another one, so they are told."""
     scripted: bool
     bad_lines: int
 
@@ -60,6 +63,7 @@ def read_chronicle(runs: Runs) -> Chronicle:
     started: dict[str, None] = {}
     ended: dict[str, list[Ended]] = {}
     rerun: dict[str, list[Again]] = {}
+    cut_off: dict[str, int] = {}
     scripted, opened = False, False
     for entry in reader.new():
         scripted = scripted or entry.scripted is True
@@ -68,6 +72,8 @@ def read_chronicle(runs: Runs) -> Chronicle:
             planned = planned or entry.cells
         if entry.cell is None:
             continue
+        if entry.event in ("attempt_failed", "recovered") and entry.outcome == "no_result":
+            cut_off[entry.cell] = cut_off.get(entry.cell, 0) + 1
         if entry.event == "run_started":
             started.setdefault(entry.cell)
             for again in rerun.get(entry.cell, [])[-1:]:
@@ -99,6 +105,7 @@ def read_chronicle(runs: Runs) -> Chronicle:
         started=tuple(started),
         ended={cell: tuple(ends) for cell, ends in ended.items()},
         rerun={cell: tuple(agains) for cell, agains in rerun.items()},
+        cut_off=cut_off,
         scripted=scripted,
         bad_lines=reader.bad_lines,
     )

@@ -22,6 +22,7 @@ from tokenbench.findings.world import World, named
 UNIT = "tokens/correct"
 Case = Literal["wrong", "right"]
 """What the answers in dispute are taken for."""
+_MENDED_BY_JUDGES = frozenset({Code.UNGRADED, Code.NOT_BLIND})
 
 
 class ArmSums(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,11 +142,14 @@ class Headline:
         )
 
     def _ratio_refusal(self, arm: str) -> Refusal | None:
-        """Why there is no ratio: the arm's own reason first, then the baseline's."""
+        """Why there is no ratio: the arm's own reason first, then the baseline's.
+
+        What more judging would mend comes last: no verdict makes up for a run of the baseline that is not there.
+        """
         own = self._own_refusal(arm)
-        if own is not None:
-            return own
         base = self._own_refusal(self._world.baseline)
+        if own is not None and (own.code not in _MENDED_BY_JUDGES or base is None or base.code in _MENDED_BY_JUDGES):
+            return own
         if base is not None:
             return msgspec.structs.replace(
                 base, reason=f"The baseline {self._world.baseline} is refused. {base.reason}"

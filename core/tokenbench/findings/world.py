@@ -61,8 +61,11 @@ class World:
 
     @cached_property
     def reruns(self) -> Mapping[str, str]:
-        """Cells that somebody had run again, or that had more than one run that counted, and what is known of it."""
+        """Cells that somebody had run again, of which a run was cut off, or that had more than one run that counted."""
         found = {name: _told(name, agains) for name, agains in self.chronicle.rerun.items()}
+        for name, number in self.chronicle.cut_off.items():
+            times = "a run of it was" if number == 1 else f"{number} runs of it were"
+            found.setdefault(name, f"{times} cut off without a result, and it was started again (kept in attempts/)")
         for name, ends in self.chronicle.ended.items():
             if len(ends) > 1:
                 found.setdefault(name, f"ended {len(ends)} times by the journal")

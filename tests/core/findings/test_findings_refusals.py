@@ -323,6 +323,30 @@ def test_a_second_attempt_of_a_cell_is_no_divergence(fabricate: Fabricate) -> No
     assert results.banner(Code.RERUN) is None
 
 
+def test_a_run_that_was_cut_off_and_made_again_is_told_as_a_rerun(fabricate: Fabricate) -> None:
+    bench = fabricate(questions=4)
+    cell = bench.cells[0]
+    bench.journal.write("run_started", cell=cell.name, attempt=1)
+    bench.journal.write("recovered", cell=cell.name, attempt=1, outcome="no_result", reason="its runner was killed")
+    bench.run_all()
+    results = finish(bench)
+    banner = results.banner(Code.RERUN)
+    assert banner is not None
+    assert banner.evidence == (
+        f"{cell.name}: a run of it was cut off without a result, and it was started again (kept in attempts/)",
+    )
+    assert [row.cell for row in results.runs if Code.RERUN in row.codes] == [cell.name]
+
+
+def test_a_missing_run_of_the_baseline_weighs_more_than_verdicts_that_are_missing(fabricate: Fabricate) -> None:
+    bench = fabricate(questions=4)
+    gone = next(cell for cell in bench.cells if cell.arm == "native")
+    bench.run_all(skip=lambda cell: cell == gone)
+    ratio = compute(bench.loaded).ratios["hybrid"].tokens_per_correct
+    assert isinstance(ratio, Refusal)
+    assert ratio.code == Code.INCOMPLETE
+
+
 def test_a_cell_that_was_run_again_is_a_banner_and_a_mark_on_its_row(fabricate: Fabricate) -> None:
     bench = fabricate(questions=4)
     bench.run_all()

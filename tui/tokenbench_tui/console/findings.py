@@ -52,9 +52,13 @@ class Findings:
 
     @property
     def headline(self) -> Published | None:
-        """What stands at the headline arm; None before the first results."""
+        """The ratio that stands first, or what stands at the headline arm where that is the baseline; None before the
+        first results."""
         results = self.results
-        return results.headline.get(results.experiment.headline_arm) if results is not None else None
+        if results is None:
+            return None
+        arm = results.experiment.headline_arm
+        return results.ratios[arm].tokens_per_correct if arm in results.ratios else results.headline.get(arm)
 
     @property
     def refusal(self) -> Refusal | None:
