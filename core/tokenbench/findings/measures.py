@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from typing import Literal
 
 from tokenbench.experiment.model import Cell
 from tokenbench.figures import Code, Figure, Published, Refusal, refuse
@@ -227,11 +228,15 @@ def _score_bounds(answerable: Counts, canary: Counts) -> tuple[float, float]:
 
 
 def dollars(world: World, arm: str) -> Dollars:
-    """USD as the agent CLI reckons it, sidecars left out."""
+    """USD as the agent CLI reckons it, without sidecars. What rests on no cache stands whatever its warmth."""
     cells = world.cells(arm)
-    refusal = _per_run_refusal(world, cells) or _unpriced(world, cells) or warmth(world)
+    unknown = _per_run_refusal(world, cells) or _unpriced(world, cells)
+    neutral = unknown or _replayed(world, cells, "cache_neutral")
+    cold = unknown or _replayed(world, cells, "cold")
+    warm = unknown or _replayed(world, cells, "warm")
+    refusal = unknown or warmth(world)
     if refusal is not None:
-        return Dollars(total=refusal, per_correct=refusal)
+        return Dollars(total=refusal, per_correct=refusal, cache_neutral=neutral, cold=cold, warm=warm)
     costs = [world.run(cell).ledger.cost_usd.own for cell in cells]
     spent = sum((cost for cost in costs if cost is not None), Decimal(0))
     total = Figure(value=spent, unit="USD", basis="exact", runs=_names(cells))
@@ -243,7 +248,38 @@ def dollars(world: World, arm: str) -> Dollars:
         total=total,
         per_correct=refusal
         or Figure(value=(spent / right).quantize(_MICRO), unit="USD/correct", basis="exact", runs=_names(cells)),
+        cache_neutral=neutral,
+        cold=cold,
+        warm=warm,
     )
+
+
+def _replayed(world: World, cells: tuple[Cell, ...], which: Literal["cache_neutral", "cold", "warm"]) -> Published:
+    """A cost by the price table over all runs; what a cache would have done is an estimate."""
+    costs = {cell: _cost(world, cell, which) for cell in cells}
+    missing = tuple(cell for cell, cost in costs.items() if cost is None)
+    if missing:
+        runs = "1 run" if len(missing) == 1 else f"{len(missing)} runs"
+        return refuse(
+            Code.PRICE_UNKNOWN,
+            *named(_names(missing)),
+            reason=f"What {runs} would have cost with another cache is not determined",
+            remedy="Use tokens, or the dollars that the CLI reports",
+        )
+    spent = sum((cost for cost in costs.values() if cost is not None), Decimal(0))
+    basis = "exact" if which == "cache_neutral" else "estimate"
+    return Figure(value=spent, unit="USD", basis=basis, runs=_names(cells))
+
+
+def _cost(world: World, cell: Cell, which: Literal["cache_neutral", "cold", "warm"]) -> Decimal | None:
+    costs = world.run(cell).ledger.cost_usd
+    match which:
+        case "cache_neutral":
+            return costs.cache_neutral
+        case "cold":
+            return costs.cold
+        case "warm":
+            return costs.warm
 
 
 def _unpriced(world: World, cells: tuple[Cell, ...]) -> Refusal | None:

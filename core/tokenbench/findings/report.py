@@ -219,6 +219,9 @@ def _effort(results: Results) -> str:
             show(results.medians[arm].seconds),
             show(results.effort[arm].seconds_per_correct),
             show(results.cost[arm].total),
+            show(results.cost[arm].cache_neutral),
+            show(results.cost[arm].cold),
+            show(results.cost[arm].warm),
             show(results.shares[arm]),
         ]
         for arm in results.experiment.arms
@@ -230,6 +233,9 @@ def _effort(results: Results) -> str:
         "median seconds",
         "seconds per correct",
         "USD, as the CLI reckons it",
+        "USD, cache-neutral",
+        "USD from a cold cache",
+        "USD from a warm cache",
         "shares",
     ]
     return "\n\n".join(["## Tokens, turns, time, dollars", _table(head, rows)])

@@ -124,10 +124,16 @@ class Apart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dollars(msgspec.Struct, frozen=True, kw_only=True):
-    """USD, as the agent CLI reckons it."""
+    """USD, as the agent CLI reckons it, and what that would be with other caches: sidecars left out."""
 
     total: Published
     per_correct: Published
+    cache_neutral: Published
+    """All input at the price of fresh input; search fees are in it."""
+    cold: Published
+    """Each run replayed from an empty cache."""
+    warm: Published
+    """Each run replayed from the cache that it leaves itself."""
 
 
 class Abstention(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,6 +47,8 @@ class Call:
             output_is_partial=not self.final,
             parent=self.parent,
             then=tuple(name for _, name in sorted(self.tools.values())),
+            speed=self.usage.speed,
+            region=self.usage.region,
         )
 
 

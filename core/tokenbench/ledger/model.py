@@ -142,6 +142,9 @@ class CallRow(msgspec.Struct, frozen=True):
     """Tool use that started the subagent this call belongs to; None for the main loop."""
     then: tuple[str, ...]
     """Names of the tools it called, in order; empty for an answer."""
+    speed: str = ""
+    """As the reply states it, for its price."""
+    region: str = ""
 
 
 class Remainder(msgspec.Struct, frozen=True):
