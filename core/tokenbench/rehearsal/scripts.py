@@ -227,6 +227,23 @@ def load_scripts(path: Path) -> ScriptBook:
     return ScriptBook(tuple(cells), tuple(warmups), tuple(judges), pace)
 
 
+def scripts_for(path: Path, loaded: Loaded) -> ScriptBook:
+    """Read the scripts of an experiment's rehearsal.
+
+    Raises:
+        RehearsalError: The file is not what it must be, or a script in it can never play: one with a slip of the pen
+            would leave its question to the default, and nobody would notice.
+    """
+    book = load_scripts(path)
+    idle = strangers(book, loaded)
+    if idle:
+        first, *others = idle
+        more = f" (and {len(others)} more like it)" if others else ""
+        where, _, what = first.partition(": ")
+        raise _wrong(where, f"{what}{more}", "Correct the name, or take the line out")
+    return book
+
+
 def strangers(book: ScriptBook, loaded: Loaded) -> tuple[str, ...]:
     """Sentences on scripts that can never play, because the experiment has no such question, arm or repeat.
 

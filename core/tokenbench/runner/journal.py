@@ -69,7 +69,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     turns: int | None = None
     doing: str | None = None
     prompt: int | None = None
-    """usage: billed input of the latest main-loop call, in tokens."""
+    """usage, run_ended: billed input of the latest main-loop call, in tokens."""
     tokens: Tokens | None = None
     """usage: seen so far; run_ended, attempt_failed: the ledger's, or what was seen where it is refused."""
     cost_usd: Decimal | None = None

@@ -253,6 +253,7 @@ class EndedFields(TypedDict):
     token_reconciled: bool | None
     calls: int
     turns: int
+    prompt: int | None
     tokens: Tokens
     cost_usd: Decimal | None
     first_read_share: float | None
@@ -264,6 +265,7 @@ def ended_fields(job: Job, record: Record, ledger: Ledger) -> EndedFields:
     """What the journal says of a run that has ended."""
     tokens, cost = spending(ledger)
     first = ledger.call_rows[0].tokens if ledger.call_rows else None
+    last = next((row.tokens for row in reversed(ledger.call_rows) if row.parent is None), None)
     codes = [*(refusal.code for refusal in record.refusals), *(refusal.code for refusal in ledger.refusals)]
     is_cell = job.cell is not None
     return EndedFields(
@@ -278,6 +280,7 @@ def ended_fields(job: Job, record: Record, ledger: Ledger) -> EndedFields:
         token_reconciled=ledger.token_reconciled,
         calls=ledger.calls,
         turns=ledger.turns,
+        prompt=last.billed_input if last is not None else None,
         tokens=tokens,
         cost_usd=cost,
         first_read_share=first.cache_read / first.billed_input if first is not None and first.billed_input else None,

@@ -16,7 +16,7 @@ from tokenbench.errors import RunnerError, TokenbenchError
 from tokenbench.experiment import config
 from tokenbench.experiment.model import Cell, Loaded
 from tokenbench.rehearsal.api import ScriptedApi
-from tokenbench.rehearsal.scripts import ScriptBook, load_scripts
+from tokenbench.rehearsal.scripts import ScriptBook, scripts_for
 from tokenbench.runner import lock, processes, reruns
 from tokenbench.runner.attempt import Executor
 from tokenbench.runner.control import ControlServer, Reply, Request
@@ -132,7 +132,7 @@ class Session:
         loaded = config.load(self._settings.folder)
         chosen = only_cells(loaded, self._settings.only)
         again = reruns.named_cells(loaded, self._settings.rerun)
-        book = load_scripts(self._settings.scripts) if self._settings.scripts is not None else ScriptBook()
+        book = scripts_for(self._settings.scripts, loaded) if self._settings.scripts is not None else ScriptBook()
         runs = Runs(loaded.runs)
         runs.prepare()
         with lock.held(runs.lock, self._clock):

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tokenbench.errors import RehearsalError
 from tokenbench.experiment.config import load
 from tokenbench.experiment.model import Loaded
 from tokenbench.experiment.plan import plan_cells
 from tokenbench.rehearsal import demo
 from tokenbench.rehearsal.playing import judge_text
-from tokenbench.rehearsal.scripts import ScriptBook, load_scripts, placeholders, strangers
+from tokenbench.rehearsal.scripts import ScriptBook, load_scripts, placeholders, scripts_for, strangers
 
 ARCHIVE = Path(__file__).parents[2] / "data" / "demo" / "click-8.1.8.tar.gz"
 
@@ -66,6 +67,8 @@ def test_scripts_that_can_never_play_are_told(loaded: Loaded, tmp_path: Path) ->
         "4: the experiment has no arm `bare`",
         "3: there is no repeat 3; the experiment has 2",
     ]
+    with pytest.raises(RehearsalError, match=r"scripts\.jsonl:\d+: the experiment has no .* \(and \d+ more like it\)"):
+        scripts_for(path, loaded)
 
 
 def test_a_script_calls_the_tools_of_its_arm(loaded: Loaded, book: ScriptBook) -> None:

@@ -19,12 +19,10 @@ def status(folder: Path, as_json: bool) -> None:
 
     import msgspec
 
+    from tokenbench.experiment import config
     from tokenbench.runner.status import read_status
-    from tokenbench_tui.errors import NoExperiment
 
-    folder = folder.resolve()
-    if not (folder / "tokenbench.toml").is_file():
-        raise NoExperiment(folder)
+    folder = config.load(folder.resolve()).folder
     found = read_status(folder, now=time.time())
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
