@@ -103,7 +103,7 @@ MEANINGS: Final[dict[Code, Meaning]] = {
     ),
     Code.PRICE_UNKNOWN: Meaning(
         "No price table covers this model, so the CLI's cost cannot be recomputed",
-        "Use tokens; dollars wait for a price table of this model",
+        "Make one with `tokenbench-tui prices --probe`, which costs nothing; until then use tokens",
     ),
     Code.UNCALIBRATED: Meaning(
         "Characters per token of this corpus and model were never measured",
