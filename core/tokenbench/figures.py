@@ -127,7 +127,7 @@ MEANINGS: Final[dict[Code, Meaning]] = {
     ),
     Code.SEAL_BROKEN: Meaning(
         "Something that was sealed before the first run has changed",
-        "Put the sealed content back, or start again in an empty runs/",
+        "Put the sealed content back, or move runs/ away and start again",
     ),
     Code.ORDER_DIVERGED: Meaning(
         "The runs were not executed in the planned order",
