@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Final
 
 _CONTEXT: Final = re.compile(r"\[\d+[km]\]$", re.IGNORECASE)
 _DATE: Final = re.compile(r"[-@]20\d{6}$")
 
 
+@lru_cache(maxsize=256)
 def plain(name: str) -> str:
     """The name without the suffix of its context window."""
     return _CONTEXT.sub("", name)

@@ -21,6 +21,8 @@ class Timeline:
         self._steps: dict[str, Step] = {}
         self._pieces: dict[str, Piece] = {}
         self._owners: dict[str, Step] = {}
+        self._placed: set[str] = set()
+        """Tool uses whose first result has been seen."""
         self._openings: dict[str, int] = {}
 
     def call(self, key: str, parent: str | None) -> None:
@@ -57,7 +59,8 @@ class Timeline:
         owner = self._owners.get(event.tool_use_id)
         if owner is None:
             owner = self._owners[event.tool_use_id] = self._step(None, event.parent)
-        if all(known is not piece for known in owner.results):
+        if event.tool_use_id not in self._placed:
+            self._placed.add(event.tool_use_id)
             owner.results.append(piece)
         piece.denied = piece.denied or event.denied
         if len(event.text) > piece.characters:
