@@ -1,13 +1,15 @@
 """Screen 2 shows what a run cost: refusals first, equations with both sides, live while the run is under way."""
 
 from collections.abc import Callable
+from decimal import Decimal as D
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tokenbench.ledger import read_ledger
-from tokenbench.ledger.model import Ledger
+from tokenbench.ledger.model import Costs, Ledger
+from tokenbench_tui.console.amounts import UNKNOWN
 from tokenbench_tui.console.screens.ledger.look import Follower, Viewer
 from tokenbench_tui.console.screens.ledger.page import ledger_page, title
 from tokenbench_tui.console.widgets.ink import width
@@ -61,6 +63,16 @@ def test_a_refusal_of_dollars_does_not_stand_before_the_tokens(ledger: Callable)
     equation = next(index for index, row in enumerate(lines) if "15,159" in row)
     dollars = next(index for index, row in enumerate(lines) if "PRICE-UNKNOWN" in row)
     assert equation < dollars
+
+
+def test_dollars_by_a_price_table_stand_beside_what_they_would_be_with_other_caches(ledger: Callable) -> None:
+    costs = Costs(D("0.05"), D("0.05"), D("0.0456"), D("0.0779"), D("0.01"), None, D("0.0391"))
+    page = text_of(msgspec.structs.replace(ledger(), cost_usd=costs)).splitlines()
+    at = next(index for index, row in enumerate(page) if "dollars by the price table of claude" in row)
+    assert [row.split("$")[1].split(",")[0] for row in page[at + 1 : at + 3]] == ["0.0456", "0.0779"]
+    assert "$0.01 of it for web searches" in page[at + 2]
+    assert page[at + 3].split()[-1] == UNKNOWN
+    assert page[at + 4].split()[-1] == "$0.0391"
 
 
 def test_a_follower_reads_on_and_begins_again_when_its_file_is_replaced(tmp_path: Path, transcript: Callable) -> None:

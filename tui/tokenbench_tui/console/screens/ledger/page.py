@@ -74,6 +74,7 @@ def ledger_page(ledger: Ledger, cells: int) -> Page:
     add_calls(pages, ledger.call_rows, cells)
     _remainder(pages, ledger, cells)
     _models(pages, ledger, cells)
+    _dollars(pages, ledger, cells)
     _tools(pages, ledger)
     _answer(pages, ledger, cells)
     _stream(pages, ledger, cells)
@@ -160,6 +161,24 @@ def _remainder(pages: Pages, ledger: Ledger, cells: int) -> None:
     for one in ledger.remainder:
         what = f"   {fit(one_line(one.what, 24), 16)}{fit(one_line(one.model, 40), 28)}"
         pages.add(clip(line(f"{what}{one.tokens.billed_input:>10,} in {one.tokens.output:>8,} out"), cells))
+
+
+def _dollars(pages: Pages, ledger: Ledger, cells: int) -> None:
+    """What the run costs by the price table, and would cost with another cache."""
+    costs = ledger.cost_usd
+    if costs.recomputed is None:
+        return
+    version = f" of {ledger.agent} {one_line(ledger.agent_version, 20)}" if ledger.agent_version else ""
+    _heading(pages, f"dollars by the price table{version}")
+    fees = f", ${costs.fees} of it for web searches" if costs.fees else ""
+    sidecars = ", sidecars left out" if any(row.role == "sidecar" for row in ledger.models.values()) else ""
+    for what, cost, more in (
+        ("all calls", costs.recomputed, fees),
+        ("all input at the fresh price", costs.cache_neutral, f"{fees}{sidecars}"),
+        ("replayed from a cold cache", costs.cold, sidecars),
+        ("replayed from a warm cache", costs.warm, sidecars),
+    ):
+        pages.add(clip(line(f"   {fit(what, 30)}{_side(cost):>12}", (more, "quiet")), cells))
 
 
 def _models(pages: Pages, ledger: Ledger, cells: int) -> None:
