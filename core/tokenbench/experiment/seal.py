@@ -191,7 +191,7 @@ def write(path: Path, seal: Seal, *, replace: bool = False) -> None:
             raise RunsError(
                 f"seals something else already: {changed[0] if changed else 'its values differ'}",
                 where=one_line(str(path)),
-                remedy="Put the sealed content back, or start again in an empty runs/",
+                remedy="Put the sealed content back, or move runs/ away and start again",
             )
         return
     write_atomically(path, msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n")

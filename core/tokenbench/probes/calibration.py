@@ -124,7 +124,7 @@ def plan(
         raise RunsError(
             "SEAL-BROKEN: the corpus is another than the sealed one",
             where=str(runs.seal),
-            remedy="Put the sealed content back, or start again in an empty runs/; nothing was measured",
+            remedy="Put the sealed content back, or move runs/ away and start again; nothing was measured",
         )
     models = tuple(sorted({arm.model or loaded.config.experiment.model for arm in loaded.config.arms.values()}))
     return Task(
@@ -148,7 +148,7 @@ def _refuse_replacing(runs: Runs, sealed: seals.Seal | None) -> None:
     raise RunsError(
         f"{what}, so it is not measured again",
         where=str(runs.calibration),
-        remedy="Use it as it is, or start again in an empty runs/",
+        remedy="Use it as it is, or move runs/ away and start again",
     )
 
 

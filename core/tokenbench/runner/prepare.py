@@ -181,7 +181,7 @@ def check_seal(runs: Runs, now: seal.Seal) -> None:
     raise RunsError(
         f"SEAL-BROKEN: {changed[0]}{more}",
         where=str(runs.seal),
-        remedy="Put the sealed content back, or start again in an empty runs/; nothing was run",
+        remedy="Put the sealed content back, or move runs/ away and start again; nothing was run",
     )
 
 
