@@ -9,6 +9,7 @@ from tokenbench.findings import measures
 from tokenbench.findings.banners import banners, corpus_name
 from tokenbench.findings.headline import Headline
 from tokenbench.findings.results import Agreement, Breakdown, JudgeRow, Results, RunRow, Subject, marked
+from tokenbench.findings.shares import Shares
 from tokenbench.findings.world import World
 from tokenbench.grading.counted import LEDGERS, Ledgers, judge_ledgers
 from tokenbench.grading.votes import deciding
@@ -28,6 +29,7 @@ def compute(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> Results:
     """
     world = World(loaded, ledgers)
     headline = Headline(world)
+    shares = Shares(world)
     per_correct = {arm: headline.per_correct(arm) for arm in world.arms}
     ratios = {arm: headline.ratio(arm) for arm in world.arms if arm != world.baseline}
     results = Results(
@@ -44,7 +46,8 @@ def compute(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> Results:
             question: {arm: measures.breakdown(world, arm, (question,)) for arm in world.arms}
             for question in world.questions
         },
-        shares={arm: refuse(Code.UNCALIBRATED) for arm in world.arms},
+        shares={arm: shares.looked_up(arm) for arm in world.arms},
+        parts={arm: shares.by_group(arm) for arm in world.arms},
         cost={arm: measures.dollars(world, arm) for arm in world.arms},
         abstention={arm: measures.abstention(world, arm) for arm in world.arms},
         apart={arm: measures.apart(world, arm) for arm in world.arms},

@@ -236,7 +236,7 @@ def _effort(results: Results) -> str:
         "USD, cache-neutral",
         "USD from a cold cache",
         "USD from a warm cache",
-        "shares",
+        "looked up, of billed input",
     ]
     return "\n\n".join(["## Tokens, turns, time, dollars", _table(head, rows)])
 

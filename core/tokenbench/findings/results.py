@@ -212,6 +212,10 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     by_class: Mapping[QuestionClass, Mapping[str, Breakdown]]
     by_question: Mapping[str, Mapping[str, Breakdown]]
     shares: Mapping[str, Published]
+    """By arm: of the median run's billed input, what results of searching, reading, listing and retrieval are. An
+    estimate; its interval is the bound of the estimate, not a confidence interval."""
+    parts: Mapping[str, Mapping[str, Published]]
+    """By arm and group of parts (`findings.shares.GROUPS`), likewise."""
     cost: Mapping[str, Dollars]
     abstention: Mapping[str, Abstention]
     apart: Mapping[str, Apart]

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+from tokenbench.figures import Refusal
+from tokenbench.ledger.attribution.model import Attributed
 from tokenbench.ledger.model import Ledger, Tokens
 from tokenbench.text import visible
 
@@ -13,21 +15,25 @@ _PLAIN: Final = re.compile("[^\x00-\x7e]")
 """What may need an escape: everything beyond ASCII, and DEL. JSON itself escapes the other controls."""
 
 
-def document(ledger: Ledger) -> dict[str, Any]:
+def document(ledger: Ledger, parts: Attributed | None = None) -> dict[str, Any]:
     """The ledger as JSON data, its keys in the order of the design.
+
+    `parts` is the attribution, `{"refused": …}` where it is refused, null where nobody asked for it.
 
     The output in `lower_bound` is null where no call's end was seen: a placeholder is no bound.
     """
     result: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(ledger, threads=()))
     del result["threads"]
+    found = msgspec.to_builtins(parts)
+    result["parts"] = {"refused": found} if isinstance(parts, Refusal) else found
     if ledger.tokens is None and ledger.calls and not ledger.lower_bound.output:
         result["lower_bound"]["output"] = None
     return result
 
 
-def line(ledger: Ledger) -> bytes:
+def line(ledger: Ledger, parts: Attributed | None = None) -> bytes:
     """One JSON line, which may be printed on a terminal: what could act there is escaped, and reads back the same."""
-    return safe(msgspec.json.encode(document(ledger)))
+    return safe(msgspec.json.encode(document(ledger, parts)))
 
 
 def safe(encoded: bytes) -> bytes:

@@ -39,7 +39,9 @@ def ledger(
 
     Exit code 0: all are token-reconciled; 1: some are refused; 2: a file cannot be read, or is no transcript at all.
     """
+    from tokenbench.findings.shares import attribute_transcript
     from tokenbench.ledger import read_ledgers
+    from tokenbench.ledger.attribution.plain import lines
     from tokenbench.ledger.model import withhold
     from tokenbench.ledger.plain import text
     from tokenbench.ledger.shape import line
@@ -58,11 +60,13 @@ def ledger(
         shown = withhold(found) if closed[number] and not peek else found
         if shown.token_reconciled is False:
             status = max(status, SOME_REFUSED)
+        parts = attribute_transcript(homes[number], files[number].name.split(".", 1)[0], found)
         if as_json:
-            sys.stdout.buffer.write(line(shown) + b"\n")
+            sys.stdout.buffer.write(line(shown, parts) + b"\n")
         else:
             separator = "\n" if number else ""
-            sys.stdout.buffer.write(f"{separator}{text(shown)}\n".encode("utf-8", "replace"))
+            page = "\n".join((text(shown), *(lines(parts) if found.tokens is not None else ())))
+            sys.stdout.buffer.write(f"{separator}{page}\n".encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
         if shown.counts and shown.counts.keys() <= {"noise", "damaged"}:
             status = NO_TRANSCRIPT

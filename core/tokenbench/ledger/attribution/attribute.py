@@ -9,6 +9,7 @@ rounded; what is left over, which can be negative, is `unattributed`.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from math import ceil, sqrt
 
 import msgspec
 
@@ -33,6 +34,9 @@ class _Total:
     billed: int = 0
     bound_unique: float = 0.0
     bound_billed: float = 0.0
+    squares_unique: float = 0.0
+    squares_billed: float = 0.0
+    """Squared scatters."""
 
 
 @dataclass(slots=True)
@@ -53,6 +57,8 @@ class _Book:
         total.billed += item.tokens * times
         total.bound_unique += item.bound
         total.bound_billed += item.bound * times
+        total.squares_unique += item.scatter**2
+        total.squares_billed += (item.scatter * times) ** 2
 
 
 def attribute(ledger: Ledger, rates: Rates | None, *, prompt: int | None, weights: Weights | None = None) -> Attributed:
@@ -99,7 +105,7 @@ def _thread(book: _Book, ledger: Ledger, thread: Thread, calls: Sequence[CallRow
     characters = prompt if thread.parent is None else thread.opening
     rates, billed = book.rates, [call.tokens.billed_input for call in calls]
     asked = min(rates.tokens("prompt", characters), billed[0]) if characters is not None else 0
-    unsure = rates.bound("prompt", asked)
+    unsure = rates.bound("prompt", asked) + rates.scatter("prompt", asked)
     prefix = Item(Key("prefix", whose), billed[0] - asked, unsure)
     opening = Item(Key("prompt", whose), asked, unsure)
     steps = _steps(thread, calls)
@@ -138,11 +144,11 @@ def _items(book: _Book, step: Step, said: int, thought: int, grown: int) -> list
     thing of the step, so it widens the bound of each.
     """
     rates = book.rates
-    own = [Item(Key("own", "said"), said, rates.bound(None, said))] if said else []
+    own = [Item(Key("own", "said"), said, rates.bound(None, said), rates.scatter("call", said))] if said else []
     results = [item for piece in step.results for item in _of_piece(rates, piece)]
     found = [*own, *_shrunk(results, grown, said)]
     left = grown - sum(item.tokens for item in found)
-    unsure = sum(item.bound for item in found)
+    unsure = sum(item.bound + item.scatter for item in found)
     found = [item._replace(bound=item.bound + abs(left)) for item in found]
     if step.thinks and thought:
         thinking = max(0, min(left, thought))
@@ -169,17 +175,27 @@ def _shrunk(items: list[Item], grown: int, said: int) -> list[Item]:
 def _of_piece(rates: Rates, piece: Piece) -> Iterator[Item]:
     if piece.denied:
         tokens = rates.tokens("prompt", piece.characters)
-        yield Item(Key("denied", piece.tool), tokens, rates.bound("prompt", tokens))
+        yield Item(Key("denied", piece.tool), tokens, rates.bound("prompt", tokens), rates.scatter("prompt", tokens))
         return
     if piece.use == "retrieval":
         envelope = rates.tokens("envelope", piece.envelope)
         code = rates.tokens("code", piece.characters - piece.envelope)
-        yield Item(Key("envelope", piece.tool, piece.use), envelope, rates.bound("envelope", envelope))
-        yield Item(Key("result", piece.tool, piece.use), code, rates.bound("code", code))
+        yield Item(
+            Key("envelope", piece.tool, piece.use),
+            envelope,
+            rates.bound("envelope", envelope),
+            rates.scatter("envelope", envelope),
+        )
+        yield Item(Key("result", piece.tool, piece.use), code, rates.bound("code", code), rates.scatter("code", code))
         return
     shape = _SHAPES.get(piece.use)
     tokens = rates.tokens(shape or "code", piece.characters)
-    yield Item(Key("result", piece.tool, piece.use), tokens + piece.images, rates.bound(shape, tokens))
+    yield Item(
+        Key("result", piece.tool, piece.use),
+        tokens + piece.images,
+        rates.bound(shape, tokens),
+        rates.scatter(shape, tokens),
+    )
 
 
 def _steps(thread: Thread, calls: Sequence[CallRow]) -> list[Step]:
@@ -213,6 +229,8 @@ def _published(book: _Book, ledger: Ledger, prompt: int | None, weights: Weights
         billed - sum(total.billed for total in totals.values()),
         sum(total.bound_unique for total in totals.values()),
         sum(total.bound_billed for total in totals.values()),
+        sum(total.squares_unique for total in totals.values()),
+        sum(total.squares_billed for total in totals.values()),
     )
     bill = _bill(book, ledger, weights)
     parts = tuple(
@@ -247,8 +265,8 @@ def _part(key: Key, total: _Total, unique: int, billed: int, bill: Bill | None) 
         use=key.use,
         unique=total.unique,
         billed=total.billed,
-        bound_unique=round(total.bound_unique),
-        bound_billed=round(total.bound_billed),
+        bound_unique=ceil(total.bound_unique + sqrt(total.squares_unique)),
+        bound_billed=ceil(total.bound_billed + sqrt(total.squares_billed)),
         usd=usd,
         share_of_unique_context=total.unique / unique if unique > 0 else None,
         share_of_billed_input=total.billed / billed if billed > 0 else None,

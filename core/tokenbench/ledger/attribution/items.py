@@ -20,7 +20,9 @@ class Item(NamedTuple):
     key: Key
     tokens: int
     bound: float
-    """In tokens, to either side."""
+    """How far the estimate may be off to either side for reasons that all pieces share, in tokens."""
+    scatter: float = 0.0
+    """The same for reasons of this piece alone: scatters of several things add up as squares."""
 
 
 UNATTRIBUTED: Final = Key("unattributed", "")

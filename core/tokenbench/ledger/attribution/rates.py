@@ -28,12 +28,9 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """Standard deviation, relative, of single pieces about the rate."""
 
     @property
-    def relative_bound(self) -> float:
-        """How far the tokens of one piece may lie from its characters over the rate, as a share of them.
-
-        Z × √((standard error / rate)² + spread²).
-        """
-        return Z * ((self.standard_error / self.characters_per_token) ** 2 + self.spread**2) ** 0.5
+    def relative_error(self) -> float:
+        """Of the tokens of all pieces alike: Z × standard error / rate."""
+        return Z * self.standard_error / self.characters_per_token
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,10 +43,14 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
         return round(characters / self._rate(shape).characters_per_token)
 
     def bound(self, shape: Shape | None, tokens: int) -> float:
-        """How far that estimate may be off, in tokens; None is a text whose shape nobody measures."""
+        """How far all such estimates may be off together, in tokens; None is a text whose shape nobody measures."""
         measured = shape in self.by_shape
         rate = self._rate(shape or "code")
-        return tokens * (rate.relative_bound + (0.0 if measured else UNMEASURED))
+        return tokens * (rate.relative_error + (0.0 if measured else UNMEASURED))
+
+    def scatter(self, shape: Shape | None, tokens: int) -> float:
+        """How far this estimate may be off for itself, in tokens: Z × spread."""
+        return tokens * Z * self._rate(shape or "code").spread
 
     def _rate(self, shape: Shape) -> Rate:
         return self.by_shape.get(shape) or self.by_shape["code"]

@@ -252,7 +252,7 @@ def more_rows(results: Results) -> Sequence[tuple[str, Mapping[str, Published]]]
         ("canaries attempted", each(results.abstention, "canary_violations")),
         ("tokens in attempts", each(results.apart, "tokens")),
         ("… per correct with them", each(results.apart, "tokens_per_correct")),
-        ("shares", dict(results.shares)),
+        ("looked up, of billed input", dict(results.shares)),
     ]
     return [(name, row) for name, row in rows if row]
 
