@@ -135,6 +135,38 @@ def test_quitting_says_that_the_runner_goes_on(on_terminal: Callable[..., Termin
     assert b"tokenbench-tui attach" in after
 
 
+KEYS = ["q2", "q4", "2q", "q?3", "?qq:", "\rq2", "3ann\rq1", "1234" * 5 + "qqq"]
+
+
+@pytest.mark.parametrize("keys", KEYS)
+def test_no_keys_typed_while_it_ends_give_a_traceback(on_terminal: Callable[..., Terminal], keys: str) -> None:
+    terminal = on_terminal()
+    terminal.read_until(has_runs)
+    terminal.press(keys)
+    time_to_end(terminal)
+    assert terminal.wait() == 0
+    assert b"Traceback" not in terminal.written
+    assert b"Error" not in terminal.written
+
+
+@pytest.mark.parametrize("keys", ["2", "x4", "3", ":", "q2"])
+def test_no_keys_typed_before_it_paints_give_a_traceback(on_terminal: Callable[..., Terminal], keys: str) -> None:
+    terminal = on_terminal()
+    terminal.press(keys)
+    time_to_end(terminal)
+    assert terminal.wait() == 0
+    assert b"Traceback" not in terminal.written
+    assert b"Error" not in terminal.written
+
+
+def time_to_end(terminal: Terminal) -> None:
+    """Press Ctrl+C until the console is closed, whatever is open in it."""
+    while terminal.process.poll() is None:
+        terminal.read_until(lambda _: not select.select([terminal._master], [], [], 0.3)[0])
+        if terminal.process.poll() is None:
+            terminal.press("\x03")
+
+
 @pytest.mark.parametrize("term", ["dumb", "linux", "screen", "xterm", "vt100"])
 def test_it_paints_on_any_terminal(on_terminal: Callable[..., Terminal], term: str) -> None:
     terminal = on_terminal(TERM=term)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from rich.console import RenderableType
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
@@ -62,6 +63,8 @@ class TokenbenchApp(App[None], inherit_bindings=False):
             start: Starts the runner, and may take long; the console closes if it raises a TokenbenchError.
         """
         super().__init__()
+        self.leaving = False
+        """Whether the console closes: no key does anything any more."""
         self.failure: TokenbenchError | None = None
         """Why the runner could not be started."""
         self.starting = start is not None
@@ -102,6 +105,15 @@ class TokenbenchApp(App[None], inherit_bindings=False):
                 loop.call_soon_threadsafe(self.exit)
         self.starting = False
 
+    def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        """Close the console."""
+        self.leaving = True
+        super().exit(result, return_code, message)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that were typed ahead of the end do nothing."""
+        return not self.leaving and super().check_action(action, parameters)
+
     async def _follow(self) -> None:
         while True:
             view = await asyncio.to_thread(self.bench.poll)
@@ -138,10 +150,13 @@ class TokenbenchApp(App[None], inherit_bindings=False):
 
     def trouble(self, error: TokenbenchError, lead: str = "") -> None:
         """Say in full what went wrong, and what to do now."""
-        self.push_screen(TellBox(f"{lead}{error.what}", error.remedy, error.where))
+        if not self.leaving:
+            self.push_screen(TellBox(f"{lead}{error.what}", error.remedy, error.where))
 
     def show_ledger(self, cell: str) -> None:
         """Go to the ledger of a cell."""
+        if self.leaving:
+            return
         self.switch_mode("ledger")
         screen = self.screen
         if isinstance(screen, LedgerScreen):
@@ -192,6 +207,8 @@ class TokenbenchApp(App[None], inherit_bindings=False):
 
     async def perform(self, action: keymap.Action) -> None:
         """Do what an action's key would do; one of another screen goes there first."""
+        if self.leaving:
+            return
         if action.context == "app":
             await self.run_action(action.id)
             return

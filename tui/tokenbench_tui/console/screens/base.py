@@ -54,8 +54,24 @@ class Fitting(Screen[object]):
         """Whether the terminal is too small for this screen."""
         return self.has_class("-tiny")
 
+    @property
+    def laid_out(self) -> bool:
+        """Whether its widgets are there. A screen that opens, or lives on, while the console closes has none."""
+        return bool(self.query(TooSmall))
+
+    def on_mount(self) -> None:
+        """Put into the widgets what stands there at first."""
+        if self.laid_out:
+            self.furnish()
+
+    def furnish(self) -> None:
+        """Put into the widgets what stands there at first, and give one of them the keys."""
+        raise NotImplementedError
+
     def on_resize(self, event: events.Resize) -> None:
         """Show the layout, or say what it needs."""
+        if not self.laid_out:
+            return
         columns, rows = event.size
         tiny = columns < SMALLEST[0] or rows < SMALLEST[1]
         self.query_one(TooSmall).say(columns, rows)
@@ -67,9 +83,9 @@ class Fitting(Screen[object]):
             self._focus_before = None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing is done on a screen that cannot be read."""
+        """Nothing is done on a screen that cannot be read, or while the console closes."""
         del parameters
-        return not self.tiny or action in ALWAYS
+        return not self.console.leaving and (not self.tiny or action in ALWAYS)
 
 
 class ConsoleScreen(Fitting):
@@ -103,7 +119,7 @@ class ConsoleScreen(Fitting):
 
     def project(self) -> None:
         """Bring the screen up to date, if it is laid out already."""
-        if self.query(KeyLine):
+        if self.laid_out:
             self.bring_up_to_date()
 
     def bring_up_to_date(self) -> None:
@@ -116,13 +132,14 @@ class ConsoleScreen(Fitting):
 
     def say_keys(self) -> None:
         """Bring the bottom line up to date, unless something is being said there."""
-        if self.console.clock.monotonic() >= self._said_until:
+        if self.laid_out and self.console.clock.monotonic() >= self._said_until:
             self.query_one(KeyLine).press(self.hints(), self.CONTEXT)
 
     def say(self, words: str, ink: Ink) -> None:
         """Say something on the bottom line for a few seconds."""
         self._said_until = self.console.clock.monotonic() + SAID
-        self.query_one(KeyLine).show(line((f" {one_line(words, 300)}", ink)))
+        if self.laid_out:
+            self.query_one(KeyLine).show(line((f" {one_line(words, 300)}", ink)))
 
 
 class Box(ModalScreen[object], Fitting):

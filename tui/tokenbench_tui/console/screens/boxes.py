@@ -29,7 +29,7 @@ class HelpBox(Box):
             yield Sheet(id="keys")
         yield TooSmall()
 
-    def on_mount(self) -> None:
+    def furnish(self) -> None:
         """Show the keys."""
         self.query_one("#heading", Lines).show(line(("Keys", "strong"), ("   Esc closes", "quiet")))
         self.query_one("#keys", Sheet).show(lambda cells: help_page(self._contexts, cells))
@@ -70,7 +70,7 @@ class PaletteBox(Box):
             yield Sheet(id="found")
         yield TooSmall()
 
-    def on_mount(self) -> None:
+    def furnish(self) -> None:
         """Show every action."""
         self.query_one("#found", Sheet).can_focus = False
         self.query_one("#wanted", Input).focus()
@@ -142,7 +142,7 @@ class AskBox(Box):
             yield Lines(id="answers")
         yield TooSmall()
 
-    def on_mount(self) -> None:
+    def furnish(self) -> None:
         """Show the question."""
 
         def page(cells: int) -> Page:
@@ -178,7 +178,7 @@ class TellBox(Box):
             yield Lines(id="answers")
         yield TooSmall()
 
-    def on_mount(self) -> None:
+    def furnish(self) -> None:
         """Show it."""
 
         def page(cells: int) -> Page:
@@ -219,7 +219,7 @@ class TextBox(Box):
             yield Lines(2, id="wrong")
         yield TooSmall()
 
-    def on_mount(self) -> None:
+    def furnish(self) -> None:
         """Ask."""
         self.query_one("#title", Lines).show(self._title)
         self.query_one("#wrong", Lines).show(line(("Enter takes it, Esc leaves it", "quiet")))

@@ -66,7 +66,7 @@ class GradeScreen(ConsoleScreen):
         yield KeyLine()
         yield TooSmall()
 
-    def on_mount(self) -> None:
+    def furnish(self) -> None:
         """The answer has the keys."""
         self.query_one("#answer", Sheet).focus()
 
@@ -118,6 +118,8 @@ class GradeScreen(ConsoleScreen):
     def _show(self, item: BlindItem | None) -> None:
         self.item = item
         self._shown_at = self.console.clock.monotonic()
+        if not self.laid_out:
+            return
         question, answer, rule = (
             self.query_one("#question", Sheet),
             self.query_one("#answer", Sheet),
@@ -169,6 +171,8 @@ class GradeScreen(ConsoleScreen):
         return line(" ", ("o", "key"), " locks the queue and opens the mapping: then the figures can be shown")
 
     def _say_where(self) -> None:
+        if not self.laid_out:
+            return
         cells = self.size.width
         title = self.query_one("#title", Lines)
         if self.desk is None:

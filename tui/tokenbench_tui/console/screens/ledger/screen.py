@@ -46,7 +46,7 @@ class LedgerScreen(ConsoleScreen):
         yield KeyLine()
         yield TooSmall()
 
-    def on_mount(self) -> None:
+    def furnish(self) -> None:
         """The page has the keys."""
         self.query_one("#ledger", Sheet).focus()
 

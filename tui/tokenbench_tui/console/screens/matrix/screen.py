@@ -34,7 +34,7 @@ class WhyBox(Box):
             yield Sheet(id="why")
         yield TooSmall()
 
-    def on_mount(self) -> None:
+    def furnish(self) -> None:
         """Show the reason."""
         from tokenbench_tui.console.screens.matrix import page
 
@@ -66,7 +66,7 @@ class MatrixScreen(ConsoleScreen):
         yield KeyLine()
         yield TooSmall()
 
-    def on_mount(self) -> None:
+    def furnish(self) -> None:
         """The page has the keys."""
         self.query_one("#figures", Sheet).focus()
 

@@ -37,7 +37,7 @@ class RunsScreen(ConsoleScreen):
         yield KeyLine()
         yield TooSmall()
 
-    def on_mount(self) -> None:
+    def furnish(self) -> None:
         """The table has the keys."""
         self.query_one(BoardTable).focus()
 
