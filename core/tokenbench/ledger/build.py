@@ -219,7 +219,8 @@ class LedgerBuilder:
         if new:
             self._timeline.call(call.key, call.parent)
         counters = call.counters if call.final else call.counters.with_output(0)
-        self._seen = self._seen - self._contributed.get(call.key, ZERO) + counters
+        before = self._contributed.get(call.key)
+        self._seen = (self._seen if before is None else self._seen - before) + counters
         self._contributed[call.key] = counters
         self._scripted = self._scripted or call.message_id.startswith(SCRIPTED_PREFIX)
         if call.parent is not None:
