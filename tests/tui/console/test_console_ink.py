@@ -66,3 +66,19 @@ def test_two_ends_of_a_line_never_overlap() -> None:
     left, right = line("a" * 50), line("key")
     assert width(spread(left, right, 40)) == 40
     assert width(spread(left, right, 5)) <= 5
+
+
+@pytest.mark.parametrize(
+    ("text", "cells", "shown"),
+    [
+        ("0.88 (0.37 – 3.21)", 16, "0.88 (0.37 –…"),
+        ("0.88 (0.37 – 3.21)", 14, "0.88 (0.37 –…"),
+        ("$12.345 spent", 5, "…"),
+        ("1,284,120", 6, "…"),
+        ("9 of 12 cells", 7, "9 of…"),
+        ("q12_block", 3, "q1…"),
+    ],
+)
+def test_half_a_number_is_never_shown(text: str, cells: int, shown: str) -> None:
+    assert fit(text, cells).rstrip() == shown
+    assert clip(line(text), cells) == line(shown)

@@ -13,6 +13,7 @@ from tokenbench_tui.console.screens.matrix.page import (
     interval,
     matrix_page,
     number,
+    short,
     subtitle,
     title,
     why_page,
@@ -102,6 +103,19 @@ def test_figures_have_their_interval_and_their_reading(stands: Results) -> None:
     assert "not distinguishable 1.02 (0.80 – ∞)" in text
     assert "REFUSED QUARANTINED" in text
     assert "84,120 (80,000 – 90,000)" in text_of(matrix_page(stands, 160))
+
+
+@pytest.mark.parametrize("cells", [60, 66, 72, 80, 90, 110, 160])
+def test_an_interval_is_whole_however_narrow_it_is(stands: Results, cells: int) -> None:
+    lines = text_of(matrix_page(stands, cells)).splitlines()
+    for whole in ("0.73 (0.61 – 0.88)", "1.02 (0.80 – ∞)", "not distinguishable", "fewer"):
+        assert any(whole in one for one in lines), whole
+
+
+def test_a_number_that_is_too_long_for_its_column_is_rounded(stands: Results) -> None:
+    big = Figure(value=1_284_120.0, unit="tokens/correct", basis="exact")
+    assert short(big, 9) == ("1,284,120", "strong")
+    assert short(big, 8) == ("1.28M", "strong")
 
 
 def test_what_the_headline_arm_loses_stands_first(stands: Results) -> None:

@@ -4,6 +4,7 @@ An ink names what a piece of text means; `theme.py` says how it looks. Nothing h
 is text. Widths are in terminal cells.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -107,7 +108,17 @@ def merged(spans: Line) -> Line:
 
 
 def _cut(text: str, cells: int) -> str:
-    return set_cell_size(text, cells - 1).rstrip() + "…" if cells > 1 else "…"
+    """The beginning of the text and a mark. Half a number is another number: one that is cut goes as a whole."""
+    if cells <= 1:
+        return "…"
+    kept = set_cell_size(text, cells - 1)
+    if _IN_NUMBER.match(text[len(kept) :]):
+        kept = _NUMBER_AT_END.sub("", kept)
+    return kept.rstrip() + "…"
+
+
+_NUMBER_AT_END: Final = re.compile(r"(?<![\w.,])[≥$-]*\d[\d.,]*$")
+_IN_NUMBER: Final = re.compile(r"[.,]?\d")
 
 
 def spread(left: Line, right: Line, cells: int) -> Line:

@@ -12,7 +12,20 @@ from tokenbench.findings.results import Breakdown, Results
 from tokenbench.text import one_line
 from tokenbench_tui.console import amounts
 from tokenbench_tui.console.codes import way
-from tokenbench_tui.console.widgets.ink import Line, Page, Pages, Span, clip, fit, line, paragraph, spread
+from tokenbench_tui.console.widgets.ink import (
+    EMPTY,
+    Line,
+    Page,
+    Pages,
+    Span,
+    clip,
+    fit,
+    join,
+    line,
+    paragraph,
+    spread,
+    width,
+)
 
 SCRIPTED: Final = "SCRIPTED-MODEL: nothing here is a measurement"
 
@@ -60,13 +73,16 @@ def _bound(bound: float, unit: str) -> str:
     return f"{bound:.2f}" if unit == "ratio" else f"{bound:,.0f}"
 
 
-def short(published: Published | None) -> Span:
-    """A figure or a refusal for a narrow cell."""
+def short(published: Published | None, cells: int) -> Span:
+    """A figure or a refusal for a narrow cell; a number that is too long for it is rounded, never cut."""
     if published is None:
         return amounts.UNKNOWN, "quiet"
     if isinstance(published, Refusal):
         return published.code, "loud"
-    return number(published), "strong"
+    shown, value = number(published), published.value
+    if len(shown) > cells and not isinstance(value, Decimal) and value >= 1000 and not math.isinf(value):
+        shown = amounts.tokens(round(value))
+    return shown, "strong"
 
 
 def title(results: Results, cells: int) -> Line:
@@ -140,13 +156,23 @@ def _headline(pages: Pages, results: Results, cells: int) -> None:
             continue
         shown = number(published) if published is not None else amounts.UNKNOWN
         if wide and published is not None:
-            shown = f"{shown} {interval(published)}".rstrip()
-        pages.add(
-            clip(
-                (*start, (fit(shown, figure_cells, "right"), "strong"), ("   ", "plain"), *_ratio(results, arm)), cells
-            ),
-            key=Why("headline", arm),
-        )
+            both = f"{shown} {interval(published)}".rstrip()
+            shown = both if len(both) <= figure_cells else shown
+        head = (*start, (fit(shown, figure_cells, "right"), "strong"), ("   ", "plain"))
+        pages.add(*_beside_or_below(head, _ratio(results, arm), cells), key=Why("headline", arm))
+
+
+def _beside_or_below(head: Line, parts: Sequence[Line], cells: int) -> list[Line]:
+    """A row whose last column holds several parts: each stands whole, below the row where it has no room there."""
+    lines = [head]
+    for index, part in enumerate(parts):
+        gap: Line = line(" ") if index else EMPTY
+        if width(lines[-1]) + width(gap) + width(part) <= cells:
+            lines[-1] = (*lines[-1], *gap, *part)
+        else:
+            rest = width(join(parts[index:], " "))
+            lines.append(line(" " * max(1, min(width(head), cells - rest)), *part))
+    return lines
 
 
 def _correct(results: Results, arm: str) -> str:
@@ -163,19 +189,23 @@ def _turns(results: Results, arm: str) -> str:
     return f"{effort.turns.value:.1f}"
 
 
-def _ratio(results: Results, arm: str) -> Line:
+def _ratio(results: Results, arm: str) -> Sequence[Line]:
+    """Parts of which each has to stand whole: the ratio, its interval, how it reads."""
     if arm == results.experiment.baseline:
-        return (("1", "quiet"),)
+        return (line(("1", "quiet")),)
     ratio = results.ratios.get(arm)
     if ratio is None:
-        return ((amounts.UNKNOWN, "quiet"),)
+        return (line((amounts.UNKNOWN, "quiet")),)
     published = ratio.tokens_per_correct
     if isinstance(published, Refusal):
-        return ((f"REFUSED {published.code}", "loud"), (f"  {published.reason}", "plain"))
-    shown: Line = ((number(published), "strong"), (f" {interval(published)}", "plain"))
+        return (line((f"REFUSED {published.code}", "loud")),)
+    bounds = interval(published)
+    parts: list[Line] = [line((number(published), "strong"), f" {bounds}" if bounds else "")]
     if ratio.reading == "not distinguishable":
-        return (("not distinguishable ", "warn"), *shown)
-    return (*shown, (f" {ratio.reading}", "good" if ratio.reading == "fewer" else "bad")) if ratio.reading else shown
+        parts.insert(0, line(("not distinguishable", "warn")))
+    elif ratio.reading:
+        parts.append(line((ratio.reading, "good" if ratio.reading == "fewer" else "bad")))
+    return parts
 
 
 def _banners(pages: Pages, results: Results, cells: int) -> None:
@@ -225,7 +255,7 @@ def _breakdowns(
         spans: list[Span] = [(f" {fit(one_line(str(name), 40), name_cells - 1)}", "plain")]
         for arm in arms:
             one = table[name].get(arm)
-            text, ink = short(one.tokens_per_correct if one is not None else None)
+            text, ink = short(one.tokens_per_correct if one is not None else None, column - 1)
             spans.append((" " + fit(text, column - 1, "right"), ink))
         if _loses(results, table[name]):
             spans.append((loses, "bad"))
@@ -266,7 +296,7 @@ def _more(pages: Pages, results: Results, cells: int) -> None:
     for name, row in more_rows(results):
         spans: list[Span] = [(f" {fit(name, name_cells - 1)}", "plain")]
         for arm in arms:
-            text, ink = short(row.get(arm))
+            text, ink = short(row.get(arm), column - 1)
             spans.append((" " + fit(text, column - 1, "right"), "plain" if ink == "strong" else ink))
         pages.add(clip(tuple(spans), cells), key=Why("more", name))
 
