@@ -31,6 +31,8 @@ class _Trail:
     """Time of the latest rerun; what was stamped before it speaks of an earlier run."""
     rerun_attempt: int = 0
     """The last attempt before that rerun."""
+    closed_at: float | None = None
+    """When the cell was cancelled or given up; None where it was not, or has run since."""
 
 
 @dataclass(slots=True)
@@ -251,6 +253,9 @@ class Board:
             self._rerun(entry, position)
             return
         stage = _stage(entry)
+        if trail.closed_at is not None and entry.t > trail.closed_at and (stage == _STARTED or _counts(entry)):
+            # A later runner runs the cell all the same, under the number of the attempt that was taken out.
+            trail.stage, trail.closed_at = 0, None
         fresh = stage == _STARTED and trail.stage >= _FAILED
         attempt = entry.attempt or max(1, row.attempt + fresh)
         earlier = attempt <= trail.rerun_attempt and entry.t < trail.rerun_at
@@ -258,12 +263,14 @@ class Board:
             if not (row.done and attempt == row.attempt):
                 self._set_apart(entry, cell, attempt)
             return
-        if entry.event == "cancelled" and row.done:
+        repeated = stage == _FINAL and row.started is not None and entry.t < row.started
+        if repeated or (entry.event == "cancelled" and row.done):
             return
         if attempt > row.attempt:
             self._keep_apart(row)
             row = _fresh_attempt(row, attempt)
         trail.stage = stage
+        trail.closed_at = entry.t if stage == _FINAL else trail.closed_at
         moved = _moved(row, entry)
         self._put(position, moved)
         if moved.tokens is not None:

@@ -122,6 +122,23 @@ def test_giving_up_and_cancelling_are_states_of_their_own() -> None:
     assert view.totals.apart_tokens == 2 * SEEN.total
 
 
+@pytest.mark.parametrize("event", ["cancelled", "gave_up"])
+def test_a_cell_that_a_later_runner_runs_after_all_is_no_longer_what_it_was(event: str) -> None:
+    taken_out = (planned(A), entry(2, event, A), entry(3, "runner_ended"), entry(4, "runner_started", pid=2))
+    assert row(board(*taken_out), A).state == ("cancelled" if event == "cancelled" else "infrastructure")
+    assert row(board(*taken_out, started(5, A)), A).state == "running"
+    view = board(*taken_out, started(5, A), answered(6, A))
+    assert row(view, A).state == "ok"
+    assert (view.totals.done, view.totals.cancelled, view.totals.given_up) == (1, 0, 0)
+
+
+def test_a_late_line_from_before_the_cancelling_changes_nothing() -> None:
+    view = board(planned(A), started(2, A), entry(4, "cancelled", A, attempt=1), started(2, A), usage(3, A))
+    assert row(view, A).state == "cancelled"
+    again = board(planned(A), entry(4, "cancelled", A), started(5, A), entry(4, "cancelled", A))
+    assert row(again, A).state == "running"
+
+
 def test_cancelling_a_finished_cell_undoes_nothing() -> None:
     assert row(board(planned(A), started(2, A), answered(3, A), entry(4, "cancelled", A)), A).state == "ok"
 
