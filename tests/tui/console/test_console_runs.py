@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -196,7 +197,7 @@ async def test_quitting_leaves_the_runner_alone_and_says_so(lab: object, until: 
         await until(pilot, lambda: "9 cells" in shown(pilot))
         await pilot.press("q")
     assert app.return_code == 0
-    assert "The runner (pid 4711) goes on" in farewell(app.view)
+    assert "The runner (pid 4711) goes on" in farewell(app.view, lab.folder)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +210,60 @@ async def test_quitting_leaves_the_runner_alone_and_says_so(lab: object, until: 
     ],
 )
 def test_the_farewell_says_what_is_true(kind: str, words: str) -> None:
-    assert words in farewell(View(phase=Phase(kind)))
+    assert words in farewell(View(phase=Phase(kind)), Path())
+
+
+def test_the_farewell_of_a_rehearsal_never_leads_to_what_costs_money(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lost = View(phase=Phase("lost"), scripted=True)
+    assert "`tokenbench-tui rehearse` goes on" in farewell(lost, tmp_path)
+    assert "`tokenbench-tui rehearse demo` goes on" in farewell(lost, Path("demo"))
+    assert "`tokenbench-tui rehearse 'a demo'` goes on" in farewell(lost, tmp_path / "a demo")
+    assert "`tokenbench-tui run demo` goes on" in farewell(View(phase=Phase("lost")), Path("demo"))
+    assert f"`tokenbench-tui attach {tmp_path.parent}`" in farewell(View(), tmp_path.parent)
+
+
+async def test_runs_go_on_under_a_box_and_a_question_without_a_point_is_taken_back(
+    lab: object, until: Callable, shown: Callable
+) -> None:
+    lab.begin()
+    lab.start(lab.cells[0])
+    app = lab.app()
+    async with app.run_test(size=(80, 40)) as pilot:
+        await until(pilot, lambda: "1 running" in shown(pilot))
+        await pilot.press("question_mark")
+        await until(pilot, lambda: "Esc closes" in shown(pilot))
+        lab.start(lab.cells[1])
+        await until(pilot, lambda: "2 running" in shown(pilot), "what happens is seen beside the box")
+        await pilot.press("escape")
+        await pilot.press("x")
+        await until(pilot, lambda: "Cancel" in shown(pilot))
+        lab.finish()
+        await until(pilot, lambda: "leave it as it is" not in shown(pilot), "the box closes by itself")
+        assert "has ended" in shown(pilot)
+        await pilot.press("y", "2")
+        await until(pilot, lambda: "TOKENS ok" in shown(pilot), "no key is swallowed")
+
+
+async def test_before_the_first_read_nothing_is_claimed(
+    lab: object, until: Callable, shown: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.begin()
+    lab.finish()
+    go_on = threading.Event()
+    app = lab.app()
+    poll = app.bench.poll
+    monkeypatch.setattr(app.bench, "poll", lambda: poll() if go_on.wait() else None)
+    async with app.run_test(size=(80, 24)) as pilot:
+        try:
+            await until(pilot, lambda: "reading" in shown(pilot))
+            assert "0 cells" not in shown(pilot)
+            assert "NOTHING HAS RUN" not in shown(pilot)
+        finally:
+            go_on.set()
+        await until(pilot, lambda: "9 done" in shown(pilot))
 
 
 def test_ten_thousand_rows_cost_what_is_on_the_screen() -> None:

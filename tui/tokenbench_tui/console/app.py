@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import threading
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from tokenbench.clock import Clock, SystemClock
 from tokenbench.errors import TokenbenchError
 from tokenbench.runner import control
 from tokenbench.runner.rows import View
+from tokenbench.text import one_line
 from tokenbench_tui.console import keymap, terminal, theme
 from tokenbench_tui.console.bench import Bench, open_bench
 from tokenbench_tui.console.findings import Findings
@@ -135,7 +137,8 @@ class TokenbenchApp(App[None], inherit_bindings=False):
             try:
                 await asyncio.to_thread(control.send, self.bench.runs, command, cell=cell)
             except TokenbenchError as error:
-                self.trouble(error)
+                # No box: the next key may be meant for the screen, and what is refused here has most often ended.
+                self.say(f"{error.what}. {error.remedy}", "bad")
             else:
                 self.say(f"The runner was told: {command}{' ' + cell if cell else ''}", "good")
 
@@ -227,14 +230,30 @@ class TokenbenchApp(App[None], inherit_bindings=False):
         self.exit()
 
 
-def farewell(view: View) -> str:
-    """What stands on the terminal after the console: that nothing was stopped, and how to come back."""
+def farewell(view: View, folder: Path) -> str:
+    """What stands on the terminal after the console: that nothing was stopped, and how to come back.
+
+    Args:
+        view: What was seen last.
+        folder: The experiment; it is named where it is not the working folder.
+    """
+    place = "" if folder.resolve() == Path.cwd() else f" {shlex.quote(_nearest(folder))}"
     if view.phase.kind in ("none", "ended"):
-        return "`tokenbench-tui attach` opens the console again."
+        return f"`tokenbench-tui attach{place}` opens the console again."
     if view.phase.kind == "lost":
-        return "No runner is at work; `tokenbench-tui run` goes on where it stopped."
+        again = "rehearse" if view.scripted else "run"
+        return f"No runner is at work; `tokenbench-tui {again}{place}` goes on where it stopped."
     pid = f" (pid {view.runner_pid})" if view.runner_pid is not None else ""
-    return f"The runner{pid} goes on. `tokenbench-tui attach` opens the console again, `tokenbench-tui stop` ends it."
+    return (
+        f"The runner{pid} goes on. `tokenbench-tui attach{place}` opens the console again, "
+        f"`tokenbench-tui stop{place}` ends it."
+    )
+
+
+def _nearest(folder: Path) -> str:
+    """The folder as one would type it here."""
+    whole = folder.resolve()
+    return one_line(str(whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole), 500)
 
 
 def open_console(folder: Path, start: Callable[[], object] | None = None) -> None:
@@ -254,6 +273,6 @@ def open_console(folder: Path, start: Callable[[], object] | None = None) -> Non
     if app.failure is not None:
         raise app.failure
     if app.return_code == 0:
-        print(farewell(app.view))
+        print(farewell(app.view, folder))
     elif app.return_code:
         os._exit(app.return_code)

@@ -102,8 +102,8 @@ class ConsoleScreen(Fitting):
         self._timer = self.set_interval(PERIOD, self.project, name="projector")
 
     def on_screen_suspend(self) -> None:
-        """Nobody looks."""
-        if self._timer is not None:
+        """Nobody looks, unless it is a box that stands over the screen."""
+        if self._timer is not None and self not in self.app.screen_stack:
             self._timer.pause()
 
     def on_screen_resume(self) -> None:

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from tokenbench_tui.console import keymap
-from tokenbench_tui.console.screens.base import Box, TooSmall
+from tokenbench_tui.console.screens.base import PERIOD, Box, TooSmall
 from tokenbench_tui.console.widgets.ink import Line, Page, Pages, fit, line, paragraph
 from tokenbench_tui.console.widgets.lines import Lines, Sheet
 
@@ -131,9 +131,17 @@ class AskBox(Box):
         Binding("n", "close", show=False),
     ]
 
-    def __init__(self, question: str, detail: str, yes: str) -> None:
+    def __init__(self, question: str, detail: str, yes: str, *, void: Callable[[], str | None] = lambda: None) -> None:
+        """Ask.
+
+        Args:
+            question: What is asked.
+            detail: What a yes means.
+            yes: What it does, in a word or two.
+            void: Says why the question has no point any more, or None; the box closes then, and that is said.
+        """
         super().__init__()
-        self._question, self._detail, self._yes = question, detail, yes
+        self._question, self._detail, self._yes, self._void = question, detail, yes, void
 
     def compose(self) -> ComposeResult:
         """The question, what it means, and the two keys."""
@@ -156,6 +164,13 @@ class AskBox(Box):
         self.query_one("#answers", Lines).show(
             line(("y", "key"), f" {self._yes}   ", ("n", "key"), " or ", ("Esc", "key"), " leave it as it is")
         )
+        self.set_interval(PERIOD, self._close_if_void, name="void")
+
+    def _close_if_void(self) -> None:
+        reason = self._void()
+        if reason is not None and self.is_current:
+            self.dismiss(None)
+            self.console.say(reason, "warn")
 
     def action_yes(self) -> None:
         """Do it."""

@@ -85,7 +85,10 @@ class LedgerScreen(ConsoleScreen):
         latest = self._latest
         look = latest.value if latest is not None else None
         if latest is None or self.cell is None:
-            title.show(line((" Ledger", "strong"), ("   no run yet", "quiet")), EMPTY)
+            title.show(
+                line((" Ledger", "strong"), ("   no run yet" if self.console.followed else "   reading", "quiet")),
+                EMPTY,
+            )
             return
         name = cell_name(self._row, self.cell)
         if latest.error is not None and not latest.busy:

@@ -158,7 +158,7 @@ def _headline(pages: Pages, results: Results, cells: int) -> None:
         if wide and published is not None:
             both = f"{shown} {interval(published)}".rstrip()
             shown = both if len(both) <= figure_cells else shown
-        head = (*start, (fit(shown, figure_cells, "right"), "strong"), ("   ", "plain"))
+        head: Line = (*start, (fit(shown, figure_cells, "right"), "strong"), ("   ", "plain"))
         pages.add(*_beside_or_below(head, _ratio(results, arm), cells), key=Why("headline", arm))
 
 
@@ -166,7 +166,7 @@ def _beside_or_below(head: Line, parts: Sequence[Line], cells: int) -> list[Line
     """A row whose last column holds several parts: each stands whole, below the row where it has no room there."""
     lines = [head]
     for index, part in enumerate(parts):
-        gap: Line = line(" ") if index else EMPTY
+        gap = line(" ") if index else EMPTY
         if width(lines[-1]) + width(gap) + width(part) <= cells:
             lines[-1] = (*lines[-1], *gap, *part)
         else:

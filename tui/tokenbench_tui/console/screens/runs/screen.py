@@ -46,6 +46,10 @@ class RunsScreen(ConsoleScreen):
         view, bench, now = self.console.view, self.console.bench, self.console.clock.now()
         cells = self.size.width
         table = self.query_one(BoardTable)
+        if not self.console.followed:
+            self.query_one("#summary", Lines).show(summary.reading(bench.about))
+            self.say_keys()
+            return
         self.query_one("#summary", Lines).show(
             summary.title(bench.about, view, cells), summary.progress(bench.about, view, now, cells)
         )
@@ -100,11 +104,13 @@ class RunsScreen(ConsoleScreen):
                 self.console.command("stop")
 
         running = self.console.view.totals.running
+        again = "rehearse" if self.console.view.scripted else "run"
         self.console.push_screen(
             AskBox(
                 "Stop after the current runs?",
-                f"{running} under way will be finished and kept. `tokenbench-tui run` goes on with the rest.",
+                f"{running} under way will be finished and kept. `tokenbench-tui {again}` goes on with the rest.",
                 "stop",
+                void=self._runner_gone,
             ),
             answered,
         )
@@ -126,9 +132,21 @@ class RunsScreen(ConsoleScreen):
                 f"Cancel {one_line(row.cell, 60)}?",
                 f"{what} The headline is refused as INCOMPLETE until the cell has a run that counts.",
                 "cancel the cell",
+                void=lambda: self._nothing_to_cancel(row.cell),
             ),
             answered,
         )
+
+    def _runner_gone(self) -> str | None:
+        """Why no runner can be told anything; None while one can."""
+        return "The runner has ended meanwhile" if self.console.view.phase.kind in ("none", "ended", "lost") else None
+
+    def _nothing_to_cancel(self, cell: str) -> str | None:
+        """Why this cell cannot be cancelled any more; None while it can."""
+        row = next((one for one in self.console.view.rows if one.cell == cell), None)
+        if row is not None and row.done:
+            return f"{one_line(cell, 60)} has ended by itself"
+        return self._runner_gone()
 
     def action_next_trouble(self) -> None:
         """To the next row that needs a look."""

@@ -39,6 +39,11 @@ def title(about: About, view: View, cells: int) -> Line:
     return join((left, line((said, "loud"))), "   ")
 
 
+def reading(about: About) -> Line:
+    """What is said before the journal was read for the first time: nothing is known yet."""
+    return line((f" {one_line(about.name, 30)}", "strong"), ("   reading", "quiet"))
+
+
 def progress(about: About, view: View, now: float, cells: int) -> Line:
     """How many cells are done, what that took, how long the rest may take; what has no room is left out."""
     totals = view.totals
