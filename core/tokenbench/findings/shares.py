@@ -12,13 +12,13 @@ from tokenbench.experiment.model import Cell, Loaded
 from tokenbench.experiment.seal import Seal
 from tokenbench.figures import Code, Figure, Published, Refusal, refuse
 from tokenbench.findings.world import World
-from tokenbench.ledger import prices
 from tokenbench.ledger.attribution import calibration as store
 from tokenbench.ledger.attribution.attribute import attribute
 from tokenbench.ledger.attribution.calibration import Calibration
 from tokenbench.ledger.attribution.model import Attributed, Part, Weights
 from tokenbench.ledger.attribution.weights import TableWeights
 from tokenbench.ledger.model import Ledger
+from tokenbench.ledger.prices import PriceTable
 from tokenbench.transcripts.evidence import Runs
 
 LOOKED_UP: Final = frozenset({"search", "read", "list", "filter", "retrieval"})
@@ -80,13 +80,14 @@ def attribute_cell(
     return rates if exact and isinstance(rates, Refusal) else found
 
 
-def attribute_transcript(runs: Runs | None, name: str, ledger: Ledger) -> Attributed:
-    """Where the tokens of a transcript went, by the calibration and prices that lie in its `runs/`.
+def attribute_transcript(runs: Runs | None, name: str, ledger: Ledger, table: PriceTable | None = None) -> Attributed:
+    """Where the tokens of a transcript went, by the calibration that lies in its `runs/`.
 
     Args:
         runs: Of its experiment; None for a transcript of no experiment, which nothing is calibrated for.
         name: `arm__question__repeat`, with `__aN` where it is an attempt.
         ledger: Of the transcript.
+        table: Prices; None leaves dollars out.
     """
     if runs is None:
         return attribute(ledger, None, prompt=None)
@@ -95,7 +96,6 @@ def attribute_transcript(runs: Runs | None, name: str, ledger: Ledger) -> Attrib
         found = store.read(runs.calibration)
     except RunsError as error:
         return refuse(Code.UNCALIBRATED, reason=str(error))
-    table = prices.read_if_sound(runs.prices)
     weights = TableWeights(table, ledger.agent_version) if table is not None else None
     try:
         loaded = config.load(runs.folder.parent)

@@ -10,8 +10,12 @@ from streams import DATA, Script, ledger, read, text, tool
 from tokenbench.figures import Code, Refusal
 from tokenbench.ledger.attribution.attribute import attribute
 from tokenbench.ledger.attribution.model import Attribution, ClassPrices, Part
+from tokenbench.ledger.attribution.plain import lines
 from tokenbench.ledger.attribution.rates import Rate, Rates
+from tokenbench.ledger.attribution.weights import TableWeights
 from tokenbench.ledger.model import Ledger, Tokens
+from tokenbench.ledger.prices import ModelPrices, PriceTable, Row
+from tokenbench.ledger.prices import Rates as TableRates
 
 RATES = Rates(by_shape={"code": Rate(characters_per_token=2.785, standard_error=0.02, spread=0.05)})
 CASES = sorted({path.name.split(".")[0][:2] for path in (DATA / "cases").glob("*-*.jsonl*")})
@@ -162,6 +166,22 @@ class TestOneTool:
         # 4,050 written at 12 and 3,000 read at 1 USD a million; the result was written.
         assert got.usd == Decimal("0.0516")
         assert tool.usd == Decimal("0.012")
+
+    def test_a_price_table_weighs_the_parts(self) -> None:
+        rates = TableRates(*(Decimal(price) for price in ("10", "12", "20", "1", "50", "0.01")))
+        row = Row(above=0, speed="standard", region="", rates=rates)
+        table = PriceTable(
+            (ModelPrices(model="claude-opus-4-8", agent="claude", agent_version="2.1.332", rows=(row,)),)
+        )
+        got = parts_of(self.found(), weights=TableWeights(table, "2.1.332"))
+        assert got.usd == Decimal("0.0516")
+        assert parts_of(self.found(), weights=TableWeights(table, "2.1.333")).usd is None
+
+    def test_lines_name_each_denominator_once(self) -> None:
+        shown = "\n".join(lines(parts_of(self.found(), weights=Prices())))
+        for label in ("shares of billed input", "shares of unique context, 4,050", "billed input cost, 0.051600 USD"):
+            assert shown.count(label) == 1
+        assert max(map(len, shown.split("\n"))) <= 80
 
     def test_the_growth_is_a_bound_from_above(self) -> None:
         (row,) = parts_of(self.found()).growth

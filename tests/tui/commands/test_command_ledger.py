@@ -56,6 +56,12 @@ def test_an_unknown_price_alone_does_not_fail() -> None:
     assert told.returncode == 0
 
 
+def test_parts_of_an_uncalibrated_transcript_are_refused_in_both_forms() -> None:
+    refused = objects(run(GOOD, "--json"))[0]["parts"]["refused"]
+    assert refused["code"] == "UNCALIBRATED"
+    assert "shares refused  UNCALIBRATED" in run(GOOD).stdout
+
+
 @pytest.mark.parametrize("arguments", [(), ("none.jsonl",), (GOOD, "none.jsonl"), (DATA,), (GOOD, "--nonsense")])
 def test_what_cannot_be_read_is_named_in_a_sentence_before_anything_is_printed(
     arguments: tuple[str | Path, ...],

@@ -60,7 +60,7 @@ def ledger(
         shown = withhold(found) if closed[number] and not peek else found
         if shown.token_reconciled is False:
             status = max(status, SOME_REFUSED)
-        parts = attribute_transcript(homes[number], files[number].name.split(".", 1)[0], found)
+        parts = attribute_transcript(homes[number], files[number].name.split(".", 1)[0], found, tables[number])
         if as_json:
             sys.stdout.buffer.write(line(shown, parts) + b"\n")
         else:
