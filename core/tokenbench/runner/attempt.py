@@ -19,15 +19,24 @@ from tokenbench.ledger.read import read_ledger
 from tokenbench.rehearsal.api import ScriptedApi
 from tokenbench.rehearsal.served import RunKey
 from tokenbench.retrieval.access import write_access
-from tokenbench.runner import closing
+from tokenbench.runner import closing, schedule
 from tokenbench.runner import reruns as again
 from tokenbench.runner.journal import Journal
 from tokenbench.runner.prepare import Prepared
 from tokenbench.runner.recovery import ended_fields, spending
-from tokenbench.runner.schedule import AttemptEnd, Job, Retry, Spent
+from tokenbench.runner.schedule import AttemptEnd, Job, Spent
 from tokenbench.runner.supervise import Command, Ending, Interrupt, Patience, Supervisor
 from tokenbench.text import one_line
-from tokenbench.transcripts.events import AgentNotice, Announcement, Ended, Event, ToolResult, ToolUse
+from tokenbench.transcripts.events import (
+    AgentNotice,
+    Announcement,
+    CallSeen,
+    Ended,
+    Event,
+    Retry,
+    ToolResult,
+    ToolUse,
+)
 from tokenbench.transcripts.evidence import COUNTED, Outcome, Record, read_record
 from tokenbench.transcripts.lines import Line, read_lines
 
@@ -99,7 +108,7 @@ class Executor:
         self._starting = asyncio.Lock()
         self._patience = patience or Patience(limits.run_wall_seconds, limits.run_silence_seconds)
 
-    async def __call__(self, job: Job, slot: int, interrupt: Interrupt, retry: Retry) -> AttemptEnd:
+    async def __call__(self, job: Job, slot: int, interrupt: Interrupt, retry: schedule.Retry) -> AttemptEnd:
         """Run one attempt to its end and record it.
 
         Raises:
@@ -250,7 +259,7 @@ class Executor:
         reason = f"{wrong[0]} (it had ended as {outcome})"
         return _Verdict("quarantined", reason, (refuse(Code.QUARANTINED, *wrong),), misannounced)
 
-    def _close(self, this: _Try, record: Record, verdict: _Verdict, retry: Retry) -> AttemptEnd:
+    def _close(self, this: _Try, record: Record, verdict: _Verdict, retry: schedule.Retry) -> AttemptEnd:
         """Record the run where it belongs, and tell the journal."""
         runs, job = self._prepared.runs, this.job
         counts = record.outcome in COUNTED
@@ -359,6 +368,9 @@ class _Evidence:
         self.announcements: list[Announcement] = []
         self.sentence = ""
         """The agent's last own sentence about a failure."""
+        self.unanswered = ""
+        """How the API failed the last time; empty once a call was answered."""
+        answered = False
         running: dict[str, str] = {}
         for event in self.events():
             match event:
@@ -369,6 +381,11 @@ class _Evidence:
                     running[event.id] = event.name
                 case ToolResult():
                     running.pop(event.tool_use_id, None)
+                case CallSeen():
+                    answered, self.unanswered = True, ""
+                case Retry() if not answered:
+                    status = f"{event.status} " if event.status is not None else ""
+                    self.unanswered = one_line(f"{status}{event.error}", 100) or "no connection"
                 case AgentNotice():
                     self.sentence = event.text
                 case Ended() if event.is_error:
@@ -401,6 +418,10 @@ def _outcome(ending: Ending, by_ledger: Outcome, evidence: _Evidence, limits: Li
         case "stop":
             return "cancelled", "ended with the runner"
         case "wall":
+            if evidence.unanswered:
+                # It never got to work: a key that is refused, an address where nobody answers.
+                after = f"the API had not answered once in {limits.run_wall_seconds:g} s"
+                return "infrastructure", f"{after}: {evidence.unanswered}"
             return "time_limit", f"reached its limit of {limits.run_wall_seconds:g} s"
         case "silence":
             silent = f"silent for {limits.run_silence_seconds:g} s"

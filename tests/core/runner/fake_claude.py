@@ -62,6 +62,15 @@ def main() -> int:
         case "OVERLOADED" if attempt <= int(words[1]):
             say(*lines("overloaded.jsonl"))
             return 1
+        case "UNANSWERED":
+            rows = lines("overloaded.jsonl")
+            last = max(number for number, line in enumerate(rows) if b'"api_retry"' in line)
+            say(*rows[: last + 1])
+            time.sleep(600)
+        case "FAILED-LATER":
+            retries = [line for line in lines("overloaded.jsonl") if b'"api_retry"' in line]
+            say(*answered[:6], *retries)
+            time.sleep(600)
         case "OVERLOADED-AT" if attempt == int(words[1]):
             say(*lines("overloaded.jsonl"))
             return 1

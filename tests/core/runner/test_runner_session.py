@@ -134,6 +134,18 @@ async def test_a_run_that_reaches_its_wall_time_counts_as_the_agents_failure(lab
     assert "limit of 1 s" in record.reason
 
 
+async def test_a_wall_time_in_which_the_api_never_answered_is_infrastructure(lab: Lab) -> None:
+    """The agent CLI asks again for minutes where a key is refused; that is no failure of the agent's."""
+    patience = Patience(wall=1, silence=20, after_term=1)
+    limits = "attempts = 1\nrun_wall_seconds = 1"
+    assert await lab.write(["UNANSWERED", "FAILED-LATER"], limits=limits).run(patience=patience) == 1
+    record = lab.record("native__q1__r1__a1", "attempts")
+    assert (record.outcome, record.ended_by) == ("infrastructure", "wall")
+    assert record.reason == "the API had not answered once in 1 s: 529 overloaded"
+    # Once it has answered, the time is the agent's own.
+    assert lab.record("native__q2__r1").outcome == "time_limit"
+
+
 async def test_silence_with_a_request_open_is_infrastructure(lab: Lab) -> None:
     patience = Patience(wall=20, silence=0.5, after_term=1)
     await lab.write(["HANG"], limits="attempts = 1").run(patience=patience)
