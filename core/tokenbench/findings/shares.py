@@ -140,6 +140,10 @@ class Shares:
     def _published(self, arm: str, groups: Sequence[str]) -> Published:
         if self._problem is not None:
             return self._problem
+        world, planned = self._world, self._world.cells(arm)
+        refusal = world.seal_broken or world.incomplete(planned) or world.quarantined(planned)
+        if refusal is not None:
+            return refusal
         shares: list[float] = []
         bounds: list[float] = []
         cells: list[str] = []
@@ -153,7 +157,7 @@ class Shares:
             bounds.append(sum(part.bound_billed for part in mine) / found.billed_input)
             cells.append(cell.name)
         if not shares:
-            return self._world.incomplete(self._world.cells(arm)) or refuse(Code.UNCALIBRATED)
+            return refuse(Code.TOO_FEW, arm, reason="No run of this arm was billed any input")
         # Each run's share lies within its own bound, so the median lies between the medians of both ends.
         low = median(share - bound for share, bound in zip(shares, bounds, strict=True))
         high = median(share + bound for share, bound in zip(shares, bounds, strict=True))

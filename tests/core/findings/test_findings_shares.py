@@ -152,3 +152,9 @@ def test_an_impossible_rate_is_refused(bench: Fabricated, rate: str) -> None:
     runs.calibration.write_text(runs.calibration.read_text().replace("2.785", rate))
     with pytest.raises(RunsError, match="impossible rate"):
         store.read(runs.calibration)
+
+
+def test_an_arm_that_is_not_complete_has_no_shares(fabricate: Fabricate) -> None:
+    bench = fabricate(questions=2)
+    calibrated(bench)
+    assert refusal(compute(bench.loaded).shares["native"]).code == Code.INCOMPLETE
