@@ -133,6 +133,6 @@ def test_help(lab: object, settled: Callable, snap_compare: Looks) -> None:
     async def wait(pilot: Pilot) -> None:
         await settled(lab, "NOTHING HAS RUN")(pilot)
         await pilot.press("question_mark")
-        await settled(lab, "tables and text")(pilot)
+        await settled(lab, "words on 1 Runs")(pilot)
 
     assert snap_compare(lab.app(), terminal_size=(80, 24), run_before=wait)

@@ -13,6 +13,7 @@ from tokenbench_tui.console import keymap
 from tokenbench_tui.console.screens.base import PERIOD, Box, TooSmall
 from tokenbench_tui.console.widgets.ink import Line, Page, Pages, fit, line, paragraph
 from tokenbench_tui.console.widgets.lines import Lines, Sheet
+from tokenbench_tui.console.words import WORDS
 
 
 class HelpBox(Box):
@@ -37,7 +38,7 @@ class HelpBox(Box):
 
 
 def help_page(contexts: Sequence[keymap.Context], cells: int) -> Page:
-    """Keys and what they do, context by context."""
+    """Keys and what they do, context by context; below those of a screen, what its words mean."""
     pages = Pages()
     for number, context in enumerate(contexts):
         if number:
@@ -46,6 +47,10 @@ def help_page(contexts: Sequence[keymap.Context], cells: int) -> Page:
         for action in keymap.actions(context):
             keys = " ".join(keymap.key_name(key) for key in action.keys)
             pages.add(*paragraph(((fit(f" {keys}", 12), "key"),), action.help, cells, indent=13))
+        if context in WORDS:
+            pages.add((), line((f"words on {keymap.CONTEXTS[context]}", "accent")))
+            for word, meaning in WORDS[context]:
+                pages.add(*paragraph(((fit(f" {word}", 13), "strong"),), meaning, cells, indent=14))
     return pages.done()
 
 
