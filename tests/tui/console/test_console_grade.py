@@ -11,6 +11,7 @@ from tokenbench.grading import desk as desks
 from tokenbench.grading.verdicts import read_log
 from tokenbench_tui.console.screens.grade import desk as console_desk
 from tokenbench_tui.console.screens.grade.desk import start_model_judge
+from tokenbench_tui.console.widgets.keyline import KeyLine
 from tokenbench_tui.console.widgets.lines import Sheet
 
 
@@ -33,6 +34,10 @@ async def sit_down(pilot: object, until: Callable, shown: Callable, name: str = 
 
 def verdicts(lab: object, judge: str = "ann") -> list[str]:
     return [placed.act.verdict for placed in read_log(lab.runs.verdicts / f"{judge}.jsonl").order]
+
+
+def bottom(pilot: object) -> str:
+    return pilot.app.screen.query_one(KeyLine).plain
 
 
 async def press_when_shown(pilot: object, lab: object, key: str) -> None:
@@ -143,7 +148,11 @@ async def test_who_gives_no_name_judges_nothing(finished: object, until: Callabl
         await until(pilot, lambda: "Who judges?" in shown(pilot))
         await pilot.press("escape")
         await until(pilot, lambda: "J names the judge" in shown(pilot))
-        await pilot.press("c", "w", "u", "s", "n")
+        await pilot.press("c")
+        await until(
+            pilot, lambda: "J names the judge first" in shown(pilot) and "names the judge first" in bottom(pilot)
+        )
+        await pilot.press("a", "w", "u", "s", "n")
         assert list(finished.runs.verdicts.iterdir()) == []
 
 
@@ -155,6 +164,7 @@ async def test_the_mapping_is_opened_once_everything_is_judged(
         await sit_down(pilot, until, shown)
         await pilot.press("o")
         await until(pilot, lambda: "Lock the queue and open the mapping?" in shown(pilot))
+        assert "9 distinct answers are unjudged: it will be refused" in " ".join(shown(pilot).split())
         await pilot.press("y")
         await until(pilot, lambda: "the mapping stays closed: 9 answers wait" in shown(pilot), "too early")
         assert "mend" in shown(pilot)
@@ -189,6 +199,18 @@ async def test_before_the_opening_one_is_told_what_is_in_dispute(
         await until(pilot, lambda: len(verdicts(finished)) == 1 and "item 2 of 9" in shown(pilot))
         await pilot.press("o")
         await until(pilot, lambda: "1 answer is in dispute" in shown(pilot))
+
+
+async def test_whoever_names_no_judge_is_told_what_is_unjudged_before_opening(
+    finished: object, until: Callable, shown: Callable
+) -> None:
+    desks.Desk(finished.loaded, "bob", finished.clock)
+    app = finished.app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("3")
+        await until(pilot, lambda: "Who judges?" in shown(pilot))
+        await pilot.press("escape", "o")
+        await until(pilot, lambda: "9 distinct answers are unjudged" in shown(pilot))
 
 
 async def test_verdicts_after_the_opening_are_marked(finished: object, until: Callable, shown: Callable) -> None:

@@ -105,6 +105,33 @@ def test_figures_have_their_interval_and_their_reading(stands: Results) -> None:
     assert "84,120 (80,000 – 90,000)" in text_of(matrix_page(stands, 160))
 
 
+def test_a_canary_has_no_correct_answer_to_fail_at(stands: Results) -> None:
+    replace = msgspec.structs.replace
+    none = refuse(Code.NO_CORRECT, "native: 0 of 4 runs")
+    share = Figure(value=0.75, unit="share", basis="exact", runs=("native__q3__r1",))
+    part = replace(stands.by_class["lookup"]["native"], tokens_per_correct=none)
+    results = replace(
+        stands,
+        by_class={**stands.by_class, "canary": {"native": part}},
+        by_question={"q1": {"native": part}, "q2": stands.by_class["lookup"], "q3": {"native": part}},
+        abstention={"native": replace(stands.abstention["native"], canary_abstained=share)},
+    )
+    text = text_of(matrix_page(results, 140))
+    rows = {one.split()[0]: one for one in text.splitlines() if one.strip()}
+    assert "abstained 75 %" in rows["canary"]
+    assert "NO-CORRECT" not in rows["canary"]
+    assert "abst. 75 %" in text_of(matrix_page(results, 80))
+    assert "NO-CORRECT" not in rows["q3"]
+    assert "NO-CORRECT" in rows["q1"]
+
+
+def test_a_refusal_that_no_other_screen_mends_leads_to_none(stands: Results) -> None:
+    banner = refuse(Code.NO_SANDBOX, "without bwrap")
+    results = msgspec.structs.replace(stands, banners=(banner,))
+    assert "1 runs" not in next(one for one in text_of(matrix_page(results, 80)).splitlines() if "NO-SANDBOX" in one)
+    assert "4 why" not in text_of(why_page(results, Why("banner", "0"), 76))
+
+
 @pytest.mark.parametrize("cells", [60, 66, 72, 80, 90, 110, 160])
 def test_an_interval_is_whole_however_narrow_it_is(stands: Results, cells: int) -> None:
     lines = text_of(matrix_page(stands, cells)).splitlines()

@@ -14,7 +14,9 @@ from tokenbench.runner.board import Board
 from tokenbench.runner.journal import Entry
 from tokenbench.runner.rows import Phase, Row, View
 from tokenbench_tui.console.app import farewell
+from tokenbench_tui.console.screens.boxes import help_page
 from tokenbench_tui.console.screens.runs.columns import heading, layout, row_line
+from tokenbench_tui.console.screens.runs.summary import headline
 from tokenbench_tui.console.screens.runs.table import BoardTable
 from tokenbench_tui.console.widgets.ink import width
 
@@ -293,3 +295,15 @@ async def test_it_closes_with_the_reason_if_the_runner_cannot_be_started(lab: ob
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.failure is not None and not app.is_running)
     assert str(app.failure) == "a runner is at work. Look at it with `attach`."
+
+
+def test_a_headline_of_a_scripted_model_is_called_that() -> None:
+    assert "SCRIPTED-MODEL" in plain(headline(None, True, 80, scripted=True))
+    assert "it stands" in plain(headline(None, True, 80, scripted=False))
+
+
+def test_help_on_runs_says_what_its_words_mean() -> None:
+    text = "\n".join(plain(one) for one in help_page(["runs"], 70).lines)
+    titles = {column.title for column, _ in layout(300)} - {"arm", "question", "turns", "time", "why"}
+    for word in (*titles, "apart", "≥", "cold", "warm", "waits", "again", "retry", "REFUSED", "QUARANTINED", "gave up"):
+        assert word in text, word

@@ -237,7 +237,7 @@ def farewell(view: View, folder: Path) -> str:
         view: What was seen last.
         folder: The experiment; it is named where it is not the working folder.
     """
-    place = "" if folder.resolve() == Path.cwd() else f" {shlex.quote(_nearest(folder))}"
+    place = _place(folder.resolve())
     if view.phase.kind in ("none", "ended"):
         return f"`tokenbench-tui attach{place}` opens the console again."
     if view.phase.kind == "lost":
@@ -250,10 +250,14 @@ def farewell(view: View, folder: Path) -> str:
     )
 
 
-def _nearest(folder: Path) -> str:
-    """The folder as one would type it here."""
-    whole = folder.resolve()
-    return one_line(str(whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole), 500)
+def _place(folder: Path) -> str:
+    """The folder as one would type it after a command; nothing where one stands in it."""
+    with contextlib.suppress(FileNotFoundError):  # the working folder was removed
+        here = Path.cwd()
+        if folder == here:
+            return ""
+        folder = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    return f" {shlex.quote(one_line(str(folder), 500))}"
 
 
 def open_console(folder: Path, start: Callable[[], object] | None = None) -> None:

@@ -24,7 +24,7 @@ def way(code: str) -> tuple[str, str]:
     """The key that leads to what would mend a refusal, and what it does."""
     if code in (Code.UNGRADED, Code.JUDGES_DISAGREE, Code.RULE_SUSPENDED, Code.NOT_BLIND):
         return "3", "judge"
-    if code in (Code.INCOMPLETE, Code.QUARANTINED, Code.RERUN, Code.ORDER_DIVERGED, Code.NO_SANDBOX):
+    if code in (Code.INCOMPLETE, Code.QUARANTINED, Code.RERUN, Code.ORDER_DIVERGED):
         return "1", "runs"
     if code in _RUN_CODES:
         return "2", "ledger"

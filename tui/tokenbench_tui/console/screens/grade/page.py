@@ -44,7 +44,9 @@ def title(place: Place, cells: int) -> Line:
 def subtitle(item: BlindItem | None, place: Place, cells: int) -> Line:
     """The question's id and class, and what is left."""
     left = line((f" {one_line(item.question, 40)}", "accent"), f" · {item.question_class}") if item is not None else ()
-    counts = f"{place.unjudged} unjudged by you"
+    # Runs that gave the same answer are one item here, so this is fewer than the runs that wait elsewhere.
+    counts = f"of {place.items} distinct answers {place.unjudged} unjudged by you" if cells >= 76 else ""
+    counts = counts or f"{place.unjudged} unjudged by you"
     if place.skipped:
         counts += f", {place.skipped} skipped"
     if place.waiting is not None:

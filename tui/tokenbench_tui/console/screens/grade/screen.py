@@ -1,6 +1,7 @@
 """Screen 3: answers, judged blind from the home row."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -266,7 +267,10 @@ class GradeScreen(ConsoleScreen):
     def _judge(self, verdict: Decision) -> None:
         """Take a verdict on the item that is on the screen."""
         item, desk = self.item, self.desk
-        if item is None or desk is None or self._saving:
+        if desk is None:
+            self._say_who_is_missing()
+            return
+        if item is None or self._saving:
             return
         looked = self.console.clock.monotonic() - self._shown_at
         if looked < SHOWN_FOR:
@@ -289,6 +293,9 @@ class GradeScreen(ConsoleScreen):
         self._say_where()
         self.say_keys()
 
+    def _say_who_is_missing(self) -> None:
+        self.say("J names the judge first", "warn")
+
     def action_verdict_correct(self) -> None:
         """Correct."""
         self._judge("correct")
@@ -307,6 +314,8 @@ class GradeScreen(ConsoleScreen):
 
     def action_skip(self) -> None:
         """Later; a skip leaves no line."""
+        if self.desk is None:
+            self._say_who_is_missing()
         if self.item is None or self._saving:
             return
         self._skipped.add(self.item.id)
@@ -317,6 +326,8 @@ class GradeScreen(ConsoleScreen):
 
     def action_note(self) -> None:
         """A note for the next verdict."""
+        if self.desk is None:
+            self._say_who_is_missing()
         if self.item is None:
             return
 
@@ -331,7 +342,10 @@ class GradeScreen(ConsoleScreen):
 
     def action_undo(self) -> None:
         """Take the latest verdict back, and show its item again."""
-        if self.desk is None or self._saving:
+        if self.desk is None:
+            self._say_who_is_missing()
+            return
+        if self._saving:
             return
         self._saving = True
         self.console.run_worker(self._undo(self.desk), name="verdict", exit_on_error=True)
@@ -355,7 +369,7 @@ class GradeScreen(ConsoleScreen):
 
     def action_open_mapping(self) -> None:
         """Lock the queue, open the mapping."""
-        from tokenbench_tui.console.screens.grade.desk import AsyncDesk
+        from tokenbench_tui.console.screens.grade.desk import AsyncDesk, decisions
 
         desk = self.desk or AsyncDesk(self.console.bench.loaded, "nobody", self.console.clock)
 
@@ -373,7 +387,27 @@ class GradeScreen(ConsoleScreen):
             if yes:
                 self.console.run_worker(work(), name="open", exit_on_error=True)
 
-        undecided = self.state.undecided if self.state is not None else 0
+        async def ask() -> None:
+            try:
+                said = await asyncio.to_thread(decisions, self.console.bench.loaded)
+            except TokenbenchError as error:
+                self.console.trouble(error)
+                return
+            self._ask_to_open(said.count(None), said.count("unknown"), answered)
+
+        if self.state is None:
+            self.console.run_worker(ask(), name="waiting", exit_on_error=True)
+        else:
+            self._ask_to_open(self.state.waiting, self.state.undecided, answered)
+
+    def _ask_to_open(self, waiting: int, undecided: int, answered: Callable[[object], None]) -> None:
+        """Ask, with what one has to know first."""
+        unjudged = (
+            f"{waiting} distinct {'answer is' if waiting == 1 else 'answers are'} unjudged: it will be refused until "
+            f"{'it is' if waiting == 1 else 'they are'} judged. "
+            if waiting
+            else ""
+        )
         dispute = (
             f"{undecided} {'answer is' if undecided == 1 else 'answers are'} in dispute and will count neither way: "
             "only now can one more judge settle that blind. "
@@ -383,8 +417,8 @@ class GradeScreen(ConsoleScreen):
         self.console.push_screen(
             AskBox(
                 "Lock the queue and open the mapping?",
-                f"{dispute}There is no way back. The figures can be shown then; a verdict given later counts as not "
-                "blind. The opening is a line of the journal.",
+                f"{unjudged}{dispute}There is no way back. The figures can be shown then; a verdict given later counts "
+                "as not blind. The opening is a line of the journal.",
                 "open it",
             ),
             answered,

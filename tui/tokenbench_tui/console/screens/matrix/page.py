@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal, cast
 
 from tokenbench.experiment.composition import Composition
+from tokenbench.experiment.model import Cell
 from tokenbench.figures import Code, Figure, Published, Refusal
 from tokenbench.findings.results import Breakdown, Results
 from tokenbench.text import one_line
@@ -27,6 +28,8 @@ from tokenbench_tui.console.widgets.ink import (
     width,
 )
 
+CANARY: Final = "canary"
+"""The class of questions whose answer is not in the corpus."""
 SCRIPTED: Final = "SCRIPTED-MODEL: nothing here is a measurement"
 
 
@@ -249,17 +252,40 @@ def _breakdowns(
         for name in table:
             pages.add(line((f"   {one_line(str(name), 60)}", "quiet")), key=Why(kind, str(name)))
         return
-    heads = "".join(fit(one_line(arm, 20), column, "right") for arm in arms)
+    canaries = {CANARY} if kind == "class" else _canary_questions(results)
+    heads = "".join(f" {fit(one_line(arm, 20), column - 1, 'right')}" for arm in arms)
     pages.add(clip(line((f" {fit(kind, name_cells - 1)}{heads}", "quiet")), cells))
     for name in sorted(table, key=lambda one: not _loses(results, table[one])):
         spans: list[Span] = [(f" {fit(one_line(str(name), 40), name_cells - 1)}", "plain")]
         for arm in arms:
             one = table[name].get(arm)
-            text, ink = short(one.tokens_per_correct if one is not None else None, column - 1)
+            published = one.tokens_per_correct if one is not None else None
+            text, ink = short(published, column - 1)
+            if str(name) in canaries and isinstance(published, Refusal) and published.code == Code.NO_CORRECT:
+                text, ink = _abstained(results, arm, column - 1) if kind == "class" else (amounts.UNKNOWN, "quiet")
             spans.append((" " + fit(text, column - 1, "right"), ink))
         if _loses(results, table[name]):
             spans.append((loses, "bad"))
         pages.add(clip(tuple(spans), cells), key=Why(kind, str(name)))
+
+
+def _abstained(results: Results, arm: str, cells: int) -> Span:
+    """What a canary is for: how often the arm abstained. A correct answer there is none."""
+    abstention = results.abstention.get(arm)
+    if abstention is None or isinstance(abstention.canary_abstained, Refusal):
+        return amounts.UNKNOWN, "quiet"
+    share = number(abstention.canary_abstained)
+    words = next((one for one in (f"abstained {share}", f"abst. {share}") if len(one) <= cells), amounts.UNKNOWN)
+    return words, "plain"
+
+
+def _canary_questions(results: Results) -> set[str]:
+    """The questions that no corpus answers, by the runs on which abstaining was measured."""
+    found: set[str] = set()
+    for abstention in results.abstention.values():
+        if isinstance(abstention.canary_abstained, Figure):
+            found.update(Cell.parse(name).question for name in abstention.canary_abstained.runs)
+    return found
 
 
 def more_rows(results: Results) -> Sequence[tuple[str, Mapping[str, Published]]]:
@@ -291,7 +317,7 @@ def _more(pages: Pages, results: Results, cells: int) -> None:
     arms = results.experiment.arms
     name_cells = 25
     column = max(9, min(22, (cells - name_cells - 2) // max(1, len(arms))))
-    heads = "".join(fit(one_line(arm, 20), column, "right") for arm in arms)
+    heads = "".join(f" {fit(one_line(arm, 20), column - 1, 'right')}" for arm in arms)
     pages.add(clip(line((f" {fit('more', name_cells - 1)}{heads}", "quiet")), cells))
     for name, row in more_rows(results):
         spans: list[Span] = [(f" {fit(name, name_cells - 1)}", "plain")]
@@ -353,7 +379,8 @@ def _explain(pages: Pages, results: Results, what: str, published: Published, ce
             pages.add(*paragraph((("   ", "plain"),), evidence, cells - 1, indent=5), key=key)
         key_name, words = way(published.code)
         pages.add(*paragraph((("   mend  ", "key"),), published.remedy, cells - 1, indent=9))
-        pages.add(line(("   ", "plain"), (key_name, "key"), f" {words}"), ())
+        # The key of this screen leads nowhere from its own box.
+        pages.add(*(() if key_name == "4" else (line(("   ", "plain"), (key_name, "key"), f" {words}"),)), ())
         return
     bounds = f"  95 % {interval(published)}" if published.interval is not None else ""
     words = f"{number(published)} {published.unit}{bounds}, {published.basis}"

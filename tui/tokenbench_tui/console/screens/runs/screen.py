@@ -59,7 +59,7 @@ class RunsScreen(ConsoleScreen):
         self.query_one("#state", Lines).show(
             summary.trouble_line(view.totals, cells),
             summary.phase_line(view.phase, view, starting=self.console.starting),
-            summary.headline(findings.refusal, findings.shown, cells),
+            summary.headline(findings.refusal, findings.shown, cells, scripted=view.scripted),
         )
         self.say_keys()
 

@@ -132,12 +132,13 @@ def _also(money: Sequence[tuple[str, int]]) -> Span:
     return (f", dollars: {_counted(money)}", "quiet") if money else ("", "plain")
 
 
-def headline(refusal: Refusal | None, shown: bool, cells: int) -> Line:
+def headline(refusal: Refusal | None, shown: bool, cells: int, *, scripted: bool) -> Line:
     """Whether the headline stands, and if not, why and which key leads there."""
     if refusal is None:
         if not shown:
             return EMPTY
-        return spread(line((" HEADLINE", "strong"), "  it stands"), line(("4", "key"), " shows it "), cells)
+        of: Line = line(("  SCRIPTED-MODEL: it is no measurement", "loud")) if scripted else line("  it stands")
+        return spread(line((" HEADLINE", "strong"), *of), line(("4", "key"), " shows it "), cells)
     left = line((" HEADLINE REFUSED ", "loud"), (f" {refusal.code}: ", "bad"), one_line(refusal.reason, 200))
     key, words = way(refusal.code)
     return spread(left, line((key, "key"), f" {words} "), cells)
