@@ -61,7 +61,7 @@ def examine(loaded: Loaded, counted: Counted, chronicle: Chronicle) -> Integrity
         seal=seal,
         seal_sha256=digest,
         breaks=tuple(breaks),
-        scripted=_scripted(seal, counted, chronicle),
+        scripted=_scripted(runs, seal, counted, chronicle),
     )
 
 
@@ -172,8 +172,10 @@ def _set_aside_breaks(counted: Counted, chronicle: Chronicle) -> list[str]:
     return found
 
 
-def _scripted(seal: seals.Seal | None, counted: Counted, chronicle: Chronicle) -> tuple[str, ...]:
+def _scripted(runs: Runs, seal: seals.Seal | None, counted: Counted, chronicle: Chronicle) -> tuple[str, ...]:
     found: list[str] = []
+    if runs.wire.exists():
+        found.append(f"{runs.wire.name} holds what the scripted API served")
     if seal is not None and seal.scripted:
         found.append("seal.json says that the model is scripted")
     if chronicle.scripted:

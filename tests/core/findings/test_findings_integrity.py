@@ -227,3 +227,11 @@ def test_a_ledger_is_read_again_when_its_file_has_changed(bench: Fabricated) -> 
     bench.edit(bench.runs.transcript(bench.cells[0]), lambda text: text.replace("4000", "1000"))
     compute(bench.loaded, ledgers)
     assert len(reads) == 9
+
+
+def test_the_log_of_the_scripted_api_alone_says_that_the_model_was_scripted(bench: Fabricated) -> None:
+    assert compute(bench.loaded).banner(Code.SCRIPTED_MODEL) is None
+    bench.runs.wire.write_bytes(b"")
+    banner = compute(bench.loaded).banner(Code.SCRIPTED_MODEL)
+    assert banner is not None
+    assert banner.evidence == ("rehearsal.jsonl holds what the scripted API served",)
