@@ -5,9 +5,22 @@ from decimal import Decimal
 
 from tokenbench.experiment.composition import Composition, sentence
 from tokenbench.figures import Figure, Published, Refusal
+from tokenbench.files import write_atomically
 from tokenbench.findings.matrix import loses, losing_first
-from tokenbench.findings.results import Breakdown, Counts, Ratio, Results
+from tokenbench.findings.results import Breakdown, Counts, Ratio, Results, to_json
 from tokenbench.text import one_line
+from tokenbench.transcripts.evidence import Runs
+
+
+def publish(runs: Runs, results: Results) -> None:
+    """Write results.json and report.md, each whole.
+
+    Raises:
+        RunsError: The disk is full, or runs/ may not be written.
+    """
+    runs.prepare()
+    write_atomically(runs.results, to_json(results))
+    write_atomically(runs.report, report(results).encode("utf-8", "replace"))
 
 
 def report(results: Results) -> str:

@@ -51,10 +51,8 @@ def _to_the_matrix(loaded: "Loaded", scripts: Path) -> int:
     import asyncio
 
     from tokenbench.clock import SystemClock
-    from tokenbench.files import write_atomically
     from tokenbench.findings.matrix import compute
-    from tokenbench.findings.report import report
-    from tokenbench.findings.results import to_json
+    from tokenbench.findings.report import publish
     from tokenbench.findings.summary import summary
     from tokenbench.grading.asking import default_judge, judge_with_claude
     from tokenbench.grading.blindness import is_open
@@ -78,8 +76,7 @@ def _to_the_matrix(loaded: "Loaded", scripts: Path) -> int:
         lock_and_open(loaded, clock)
         say("The queue is locked and the mapping is open.\n")
     found = compute(loaded)
-    write_atomically(runs.results, to_json(found))
-    write_atomically(runs.report, report(found).encode())
+    publish(runs, found)
     say(summary(found))
     say(f"The report: {runs.report}\nThe console: tokenbench-tui attach {loaded.folder}")
     return 0
