@@ -23,7 +23,8 @@ class NoExperiment(FrontEndError):
         super().__init__(
             "is no experiment: it holds no tokenbench.toml",
             where=one_line(str(folder), 200),
-            remedy="Go to the folder of an experiment, or make the shipped one with `tokenbench-tui demo`",
+            remedy="Go to the folder of an experiment, make one with `tokenbench-tui init DIR`, or see the shipped one "
+            "with `tokenbench-tui demo`",
         )
 
 

@@ -99,7 +99,7 @@ def _read(path: Path) -> str:
             raise ConfigError(
                 f"there is no {CONFIG_FILE} here, so this is no experiment",
                 where=one_line(str(path.parent)),
-                remedy="Go to the folder of an experiment, or lay one out with `tokenbench-tui demo DIR` and change it",
+                remedy="Go to the folder of an experiment, or lay one out with `tokenbench-tui init DIR`",
             ) from None
         raise ConfigError(error.what, where=_where(path, error.line), remedy=error.remedy) from error
 

@@ -158,11 +158,13 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     questions: tuple[Question, ...]
     prompts: dict[str, str]
     """Text of each arm's prompt, by arm."""
+    results: Path | None = None
+    """Where results go instead of `runs/`, for a trial that must leave no mark on the experiment."""
 
     @property
     def runs(self) -> Path:
         """The folder of results."""
-        return self.folder / "runs"
+        return self.results or self.folder / "runs"
 
     def question(self, question_id: str) -> Question:
         """The question of that id."""

@@ -11,6 +11,8 @@ from tokenbench.rehearsal.scripts import FOLDER, PLACEHOLDER, CellScript, Fault,
 
 REHEARSAL: Final = "rehearsal"
 """The answer where no script says anything else."""
+ANY_CODE: Final = "main test name value get set new class"
+"""What `xq` is asked where no script says what: almost any code holds one of these words."""
 UNTOUCHED: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 """Tools that no input makes harmless: a rehearsal without a script leaves them alone."""
 ANSWER_OPENS: Final = "<answer>"
@@ -185,7 +187,7 @@ def _harmless(name: str, request: Request, folder: str, path: str) -> Mapping[st
         case "Read":
             return {"file_path": path if path.startswith("/") else f"{folder.rstrip('/')}/{path}", "limit": 1}
         case "Bash":
-            command = "xq rehearsal" if re.search(r"\bxq\b", request.opening) else "ls"
+            command = f'xq "{ANY_CODE}"' if re.search(r"\bxq\b", request.opening) else "ls"
             return {"command": command, "description": "Rehearsal"}
         case "WebFetch":
             return {"url": "https://127.0.0.1/", "prompt": REHEARSAL}

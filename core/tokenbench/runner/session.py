@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from tokenbench.agents.claude import launch
 from tokenbench.clock import Clock
 from tokenbench.errors import RunnerError, TokenbenchError
@@ -51,6 +53,9 @@ class Settings:
     """Why they are run again."""
     force: bool = False
     """Run them again although the mapping is open."""
+    trial: Path | None = None
+    """A folder for the results of a trial: one question in every arm, once, without warm-ups and second attempts, and
+    no trace of it in the experiment."""
     backoff: Backoff | None = None
     patience: Patience | None = None
 
@@ -85,6 +90,19 @@ def only_cells(loaded: Loaded, conditions: Sequence[str]) -> Callable[[Cell], bo
     return lambda cell: all(
         str(value) in wanted.get(kind, {str(value)})
         for kind, value in (("arm", cell.arm), ("question", cell.question), ("repeat", cell.repeat))
+    )
+
+
+def trial_of(loaded: Loaded, results: Path) -> Loaded:
+    """The same experiment cut down to its first question, once in every arm, with its results in that folder."""
+    settings, limits = loaded.config.experiment, loaded.config.limits
+    config_of_trial = msgspec.structs.replace(
+        loaded.config,
+        experiment=msgspec.structs.replace(settings, repeats=1, warmups=0),
+        limits=msgspec.structs.replace(limits, attempts=1),
+    )
+    return msgspec.structs.replace(
+        loaded, config=config_of_trial, questions=loaded.questions[:1], results=results.resolve()
     )
 
 
@@ -130,6 +148,8 @@ class Session:
             TokenbenchError: It could not begin, or had to stop; what had ended is closed and kept.
         """
         loaded = config.load(self._settings.folder)
+        if self._settings.trial is not None:
+            loaded = trial_of(loaded, self._settings.trial)
         chosen = only_cells(loaded, self._settings.only)
         again = reruns.named_cells(loaded, self._settings.rerun)
         book = scripts_for(self._settings.scripts, loaded) if self._settings.scripts is not None else ScriptBook()

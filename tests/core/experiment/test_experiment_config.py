@@ -180,7 +180,7 @@ def test_what_is_no_utf8_names_its_line(folder: Path) -> None:
 def test_a_folder_without_an_experiment_says_how_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"there is no tokenbench\.toml here") as caught:
         load(tmp_path)
-    assert "tokenbench-tui demo DIR" in caught.value.remedy
+    assert "tokenbench-tui init DIR" in caught.value.remedy
 
 
 def test_a_missing_prompt_says_whose_it_is_and_what_is_there(folder: Path) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from tokenbench.rehearsal.playing import (
+    ANY_CODE,
     Turn,
     Unfilled,
     Use,
@@ -121,7 +122,7 @@ def test_without_a_script_every_tool_is_called_once_with_a_harmless_input() -> N
 
 def test_without_a_script_bash_calls_the_search_command_that_the_prompt_speaks_of() -> None:
     turn = play_default(("Bash",), conversation(opening='Ask the index: xq "words"'), "/empty")
-    assert turn.uses[0].input["command"] == "xq rehearsal"
+    assert turn.uses[0].input["command"] == f'xq "{ANY_CODE}"'
 
 
 def test_an_arm_without_tools_answers_at_once() -> None:

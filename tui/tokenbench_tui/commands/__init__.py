@@ -13,6 +13,8 @@ class Command(NamedTuple):
 
 COMMANDS: Final[dict[str, Command]] = {
     "demo": Command("demo", "demo", "The shipped rehearsal: the real agent CLI, a scripted model, three arms."),
+    "init": Command("init", "init", "Lay a commented experiment into a folder."),
+    "check": Command("check", "check", "Whether a paid run is ready, and what it will cost."),
     "rehearse": Command("run", "rehearse", "Run this experiment against the scripted model. Costs nothing."),
     "run": Command("run", "run", "Run this experiment against the real model. Costs money."),
     "attach": Command("attach", "attach", "Open the console on this experiment."),

@@ -86,7 +86,7 @@ def rehearse(
     """Run the experiment in FOLDER (default: this one) with the real agent CLI and a scripted model. It costs nothing.
 
     Without a script for a question the model calls each of the arm's tools once and answers "rehearsal". All that comes
-    of it is marked SCRIPTED-MODEL.
+    of it is marked SCRIPTED-MODEL. With --headless it ends with what a paid run would trip over.
     """
     folder, conditions = _split(words, only)
     if scripts is None and (folder / SCRIPTS).is_file():
@@ -129,6 +129,17 @@ def _price(folder: Path) -> None:
         return
     with contextlib.suppress(AgentError, RehearsalError, RunsError):
         asyncio.run(ensure(loaded, scripted=True, clock=SystemClock()))
+
+
+def _tell_stumbles(folder: Path) -> None:
+    """What a rehearsal is for: what a paid run would trip over."""
+    from tokenbench.experiment import config
+    from tokenbench.findings.stumbles import stumbles
+    from tokenbench_tui.commands.check import stumble_lines
+    from tokenbench_tui.commands.following import say
+
+    for line in stumble_lines(stumbles(config.load(folder))):
+        say(line)
 
 
 def start_and_show(
@@ -180,7 +191,10 @@ def start_and_show(
     follower = Follower(folder)
     try:
         start()
-        return follower.until_end()
+        code = follower.until_end()
+        if scripted:
+            _tell_stumbles(folder)
+        return code
     except KeyboardInterrupt:
         say("\nThe runner goes on by itself: `tokenbench-tui attach` shows it, `tokenbench-tui stop` ends it.")
         return INTERRUPTED

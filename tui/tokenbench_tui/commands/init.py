@@ -1,0 +1,38 @@
+"""`init`: a commented experiment in a folder, ready to be filled with questions."""
+
+from pathlib import Path
+
+import click
+
+DEFAULT_MODEL = "claude-opus-5"
+
+
+@click.command()
+@click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path), default=Path())
+@click.option("--corpus", metavar="FOLDER", default="../corpus", show_default=True, help="The code to ask about.")
+@click.option("--pypi", metavar="NAME==VERSION", help="Instead: an sdist of the package index; needs --sha256.")
+@click.option("--sha256", metavar="HEX", help="With --pypi: of the archive.")
+@click.option("--model", metavar="NAME", default=DEFAULT_MODEL, show_default=True, help="The model's full name.")
+def init(folder: Path, corpus: str, pypi: str | None, sha256: str | None, model: str) -> None:
+    """Lay a commented experiment into DIR (default: this folder): configuration, prompts, example questions.
+
+    Nothing is overwritten. What to do next is said at the end.
+    """
+    import secrets
+
+    from tokenbench.experiment import config
+    from tokenbench.experiment.model import CorpusSource
+    from tokenbench.rehearsal.starter import lay_out
+    from tokenbench.text import one_line
+
+    if (pypi is None) != (sha256 is None):
+        raise click.UsageError("--pypi and --sha256 go together: the archive is pinned by its content")
+    source = (
+        CorpusSource(kind="pypi", package=pypi, sha256=sha256) if pypi else CorpusSource(kind="folder", path=corpus)
+    )
+    written = lay_out(folder, model=model, corpus=source, seed=secrets.randbelow(100_000_000))
+    for path in written:
+        click.echo(f"wrote {one_line(str(path), 200)}")
+    # What was given on the command line is checked where a mistake in it can still be seen.
+    config.load(folder)
+    click.echo("Next: write your questions into questions.jsonl, look at tokenbench.toml, then `tokenbench-tui check`.")
