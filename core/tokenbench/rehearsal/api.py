@@ -12,6 +12,7 @@ from typing import Final, Self
 import msgspec
 from aiohttp import web
 
+from tokenbench.agents.claude.compaction import TOO_LONG
 from tokenbench.clock import Clock
 from tokenbench.errors import RehearsalError, TokenbenchError
 from tokenbench.files import append_line
@@ -215,6 +216,8 @@ class ScriptedApi:
             stream=heard.request.stream,
             prompt=heard.prompt,
         )
+        if fault and fault.fault == "too_long":
+            return exchange.fail(400, TOO_LONG)
         if fault and fault.fault.isdecimal():
             headers = {} if fault.retry_after is None else {"retry-after": str(fault.retry_after)}
             return exchange.fail(int(fault.fault), headers=headers)

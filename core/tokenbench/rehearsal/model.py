@@ -5,13 +5,14 @@ from collections.abc import Callable
 
 import msgspec
 
+from tokenbench.agents.claude.compaction import asks_for_summary, continues
 from tokenbench.clock import Clock
 from tokenbench.rehearsal.caching import CacheMisuse, PromptCache, Settled
 from tokenbench.rehearsal.counting import Counter
 from tokenbench.rehearsal.playing import REHEARSAL, Turn, judge_text, play, play_default
 from tokenbench.rehearsal.replies import Reply, build_reply
-from tokenbench.rehearsal.request import BadRequest, Counted, Meter, Request, read_request
-from tokenbench.rehearsal.scripts import Fault, ScriptBook
+from tokenbench.rehearsal.request import BadRequest, Counted, Meter, Request, ToolOutcome, read_request
+from tokenbench.rehearsal.scripts import SUMMARY, Fault, ScriptBook
 from tokenbench.rehearsal.served import Played, RunKey
 
 
@@ -23,9 +24,25 @@ class Run:
         self.tools = tools
         self.folder = folder
         self.opening: str | None = None
-        """First user message of the main conversation; None until it has begun."""
+        """First user message of the main conversation; None until it has begun, another one after a compaction."""
         self.faults: Tally[tuple[int, int]] = Tally()
         """How often each fault of each step has happened."""
+        self.summed_up = False
+        """The agent has asked for a summary: the main conversation may go on with one."""
+        self._asked = 0
+        self._outcomes: dict[tuple[int, int], ToolOutcome] = {}
+
+    def whole(self, request: Request) -> Request:
+        """A request of the main conversation, with what compactions have taken out of it put back.
+
+        The script goes by the tool calls in a conversation; where those are gone it would begin anew.
+        """
+        self._asked = max(self._asked, request.asked)
+        self._outcomes |= {(outcome.step, outcome.index): outcome for outcome in request.outcomes}
+        if not self.summed_up:
+            return request
+        outcomes = tuple(self._outcomes[key] for key in sorted(self._outcomes))
+        return msgspec.structs.replace(request, asked=self._asked, outcomes=outcomes)
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -103,13 +120,18 @@ class ScriptedModel:
             return Turn(0, judge_text(self._book.judge(key.question), request.opening)), "judge"
         if run.tools and not request.tools:
             return Turn(0, REHEARSAL), "side"
-        if run.opening is None:
+        if run.opening is None or (run.summed_up and continues(request.opening)):
             run.opening = request.opening
         elif run.opening != request.opening:
             return Turn(0, REHEARSAL), "side"
         script = (
             self._book.cell(key.arm, key.question, key.repeat) if key.kind == "cell" else self._book.warmup(key.arm)
         )
+        if asks_for_summary(request.closing):
+            run.summed_up = True
+            summary = script.summary if script is not None else SUMMARY
+            return Turn(request.asked, f"<analysis>{REHEARSAL}</analysis>\n<summary>{summary}</summary>"), "summary"
+        request = run.whole(request)
         if script is None:
             return play_default(run.tools, request, run.folder), "default"
         return play(script, request, run.folder), "script"

@@ -75,6 +75,8 @@ class Request(msgspec.Struct, frozen=True):
     asked: int
     """Steps of the script that have been answered, as the tool calls in the conversation tell."""
     outcomes: tuple[ToolOutcome, ...]
+    closing: str = ""
+    """The last text of the role `user`; tool results are none."""
 
 
 class Meter:
@@ -137,6 +139,7 @@ def read_request(body: bytes, meter: Meter) -> Request:
         counted=tuple(reader.counted),
         blocks=tuple(reader.blocks),
         opening=reader.opening or "",
+        closing=reader.closing,
         asked=max((outcome.step + 1 for outcome in reader.outcomes), default=0),
         outcomes=tuple(sorted(reader.outcomes, key=lambda outcome: (outcome.step, outcome.index))),
     )
@@ -152,6 +155,7 @@ class _Reader:
         self.schemas: dict[str, Json] = {}
         self.outcomes: list[ToolOutcome] = []
         self.opening: str | None = None
+        self.closing = ""
         self.setting = ""
         self._names: dict[str, str] = {}
 
@@ -176,6 +180,9 @@ class _Reader:
         blocks = _blocks(message.get("content"), f"{where}.content")
         if role == "user" and self.opening is None:
             self.opening = "\n".join(_text(block.get("text")) for block in blocks if block.get("type") == "text")
+        if role == "user":
+            texts = [_text(block.get("text")) for block in blocks if block.get("type") == "text"]
+            self.closing = texts[-1] if texts else self.closing
         for at, block in enumerate(blocks):
             self.block(cast("Literal['user', 'assistant', 'system']", role), block, f"{where}.content.{at}", True)
 

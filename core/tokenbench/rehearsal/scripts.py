@@ -18,9 +18,10 @@ from tokenbench.experiment.model import Loaded
 from tokenbench.text import one_line
 
 Verdict = Literal["correct", "wrong", "abstained"]
-FaultKind = Literal["400", "401", "403", "429", "500", "503", "529", "hang", "broken", "error", "ended"]
+FaultKind = Literal["400", "401", "403", "429", "500", "503", "529", "too_long", "hang", "broken", "error", "ended"]
 Place = Literal["nothing", "start", "block", "blocks", "usage"]
 NO_FALLBACK: Final = "REHEARSAL: what the tools returned does not hold what this answer is made of."
+SUMMARY: Final = "REHEARSAL: the conversation so far was the agent's work on the question."
 PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{([a-z_][a-z0-9_]*)(:d)?\}")
 FOLDER: Final = "corpus"
 """The placeholder that stands for the run's working folder."""
@@ -30,8 +31,9 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a step fails before it succeeds."""
 
     fault: FaultKind
-    """An HTTP status, `hang` (nothing more comes), or the end of the stream in mid-reply: `broken` (the connection
-    closes), `error` (an error event) or `ended` (as if it were complete)."""
+    """An HTTP status, `too_long` (a 400 that says that the prompt is), `hang` (nothing more comes), or the end of the
+    stream in mid-reply: `broken` (the connection closes), `error` (an error event) or `ended` (as if it were
+    complete)."""
     times: int | Literal["always"] = 1
     """Requests of this step that fail so."""
     attempts: tuple[int, ...] = ()
@@ -97,6 +99,8 @@ class CellScript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arm: str | tuple[str, ...] = ()
     """The arm or arms it is for; empty for all."""
     repeat: int | None = None
+    summary: str = SUMMARY
+    """Said when the agent asks for a summary of the conversation, to put it in its place."""
     note: str = ""
     kind: Literal["cell"] = "cell"
     where: str = ""

@@ -11,7 +11,7 @@ from tokenbench.ledger.model import Tokens
 from tokenbench.rehearsal.request import Counted
 
 RunKind = Literal["cell", "warmup", "judge"]
-Played = Literal["", "script", "default", "judge", "side", "count"]
+Played = Literal["", "script", "default", "judge", "summary", "side", "count"]
 
 
 class RunKey(msgspec.Struct, frozen=True):
@@ -40,7 +40,8 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""
     """The model asked for."""
     played: Played = ""
-    """Where the reply came from; `side` is a request outside the main conversation."""
+    """Where the reply came from; `summary` sums the main conversation up where the agent compacts it, `side` is a
+    request outside of it."""
     step: int | None = None
     """Step of the script, from 0; the answer comes after the last."""
     fell_back: bool = False

@@ -23,6 +23,7 @@ from tokenbench.rehearsal.scripts import (
     Pace,
     ScriptBook,
     Step,
+    Take,
     ToolCall,
 )
 from tokenbench.rehearsal.served import RunKey, Served, read_log
@@ -346,6 +347,36 @@ async def test_another_conversation_of_the_same_run_gets_a_plain_answer(serve: S
 
     assert [json.loads(text)["content"][0]["text"] for text in (other, title)] == ["rehearsal", "rehearsal"]
     assert [line.played for line in client.served()] == ["script", "side", "side"]
+
+
+async def test_a_conversation_that_is_compacted_goes_on_where_the_script_stood(serve: Serve) -> None:
+    first = Step((ToolCall("Grep", {"pattern": "SIZE"}, "search"),))
+    second = Step((ToolCall("Grep", {"pattern": "{path}"}),), faults=(Fault("too_long"),))
+    take = Take("search", "(?P<path>[^:]+):")
+    script = CellScript("q1", "It is in {path}.", steps=(first, second), take=(take,), summary="We searched.")
+    client = await serve(ScriptBook((script,)))
+    url = client.open()
+    await client.post(url, body())
+    status, refused = await client.post(url, body("a.java:7: SIZE"))
+    asks = {"role": "user", "content": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nSum it up."}
+    _, summed = await client.post(url, body(stream=False, messages=[*body("a.java:7: SIZE")["messages"], asks]))
+    opening = "This session is being continued from a previous conversation that ran out of context. We searched."
+    _, goes_on = await client.post(url, body(stream=False, messages=[{"role": "user", "content": opening}]))
+
+    assert (status, json.loads(refused)["error"]["message"][:18]) == (400, "prompt is too long")
+    assert "<summary>We searched.</summary>" in json.loads(summed)["content"][0]["text"]
+    assert json.loads(goes_on)["content"][-1]["input"] == {"pattern": "a.java"}
+    assert [line.played for line in client.served()] == ["script", "script", "summary", "script"]
+
+
+async def test_a_summary_that_nobody_asked_for_is_another_conversation(serve: Serve) -> None:
+    client = await serve(book())
+    url = client.open()
+    await client.post(url, body())
+    opening = {"role": "user", "content": "This session is being continued from a previous conversation."}
+    await client.post(url, body(messages=[opening]))
+
+    assert [line.played for line in client.served()] == ["script", "side"]
 
 
 async def test_a_judge_ends_with_the_verdict_of_its_rule(serve: Serve) -> None:
