@@ -9,7 +9,7 @@ import msgspec
 from tokenbench.figures import Refusal
 from tokenbench.ledger.attribution.model import Attributed
 from tokenbench.ledger.model import Ledger, Tokens
-from tokenbench.text import visible
+from tokenbench.text import visible, without_keys
 
 _PLAIN: Final = re.compile("[^\x00-\x7e]")
 """What may need an escape: everything beyond ASCII, and DEL. JSON itself escapes the other controls."""
@@ -26,6 +26,8 @@ def document(ledger: Ledger, parts: Attributed | None = None) -> dict[str, Any]:
     del result["threads"]
     found = msgspec.to_builtins(parts)
     result["parts"] = {"refused": found} if isinstance(parts, Refusal) else found
+    if ledger.answer is not None:
+        result["answer"] = without_keys(ledger.answer)
     if ledger.tokens is None and ledger.calls and not ledger.lower_bound.output:
         result["lower_bound"]["output"] = None
     return result
@@ -43,7 +45,7 @@ def safe(encoded: bytes) -> bytes:
 
 def _escaped(match: re.Match[str]) -> str:
     sign = match.group()
-    return sign if visible(sign) == sign else json.dumps(sign)[1:-1] if sign > "\x7f" else "\\u007f"
+    return sign if visible(sign, keep_keys=True) == sign else json.dumps(sign)[1:-1] if sign > "\x7f" else "\\u007f"
 
 
 def words(tokens: Tokens) -> str:

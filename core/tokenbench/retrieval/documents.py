@@ -85,8 +85,8 @@ def _cut(symbol: Symbol) -> Iterator[Document]:
             line=rows[0].line,
             end_line=rows[-1].last,
             kind=symbol.kind,
-            name=one_line(symbol.qualified),
-            signature=one_line(symbol.signature, SIGNATURE_CHARACTERS),
+            name=one_line(symbol.qualified, keep_keys=True),
+            signature=one_line(symbol.signature, SIGNATURE_CHARACTERS, keep_keys=True),
             code="\n".join(row.shown for row in rows),
             symbol_line=symbol.lines[0],
             symbol_end_line=symbol.lines[1],
@@ -107,7 +107,7 @@ def _rows(symbol: Symbol) -> Iterator[_Row]:
             told = f"line {line}" if hidden == line else f"lines {line}-{hidden}"
             yield _Row(line, hidden, "", f"[{told} left out]")
         elif line > hidden:
-            shown = visible(text.removesuffix("\r"))
+            shown = visible(text.removesuffix("\r"), keep_keys=True)
             if len(shown) < HIT_CHARACTERS:
                 yield _Row(line, line, text, shown)
             else:

@@ -147,7 +147,7 @@ def show(hit: Hit) -> str:
     lines = [f"{_field(hit.path)}:{hit.line} [{_field(hit.kind)}] {_field(hit.name)} {hit.score:.{SCORE_DECIMALS}f}"]
     if hit.line > hit.symbol_line and hit.signature:
         lines.append(f"{_field(hit.signature)} [begins at line {hit.symbol_line}]")
-    code = visible(hit.code).split("\n")
+    code = visible(hit.code, keep_keys=True).split("\n")
     size = 0
     for index, text in enumerate(code):
         size += len(text) + 1
@@ -162,7 +162,7 @@ def show(hit: Hit) -> str:
 
 def _field(text: str) -> str:
     """Text that stays within its line, spaces as they are."""
-    return visible(text).replace("\n", "\u240a").replace("\t", "\u2409")
+    return visible(text, keep_keys=True).replace("\n", "\u240a").replace("\t", "\u2409")
 
 
 def _here() -> Path:
