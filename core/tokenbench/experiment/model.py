@@ -123,6 +123,8 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     concurrency: int = 1
     warmups: int = 1
     """Runs of each arm before the first counted one; kept, never counted."""
+    sandbox: Literal["auto", "required", "off"] = "auto"
+    """Whether agents are confined with bubblewrap: where it works, always or the experiment does not start, never."""
 
 
 class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

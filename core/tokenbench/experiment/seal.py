@@ -44,6 +44,18 @@ FREE: Final = frozenset(
 """Keys of tokenbench.toml that may change after the first run."""
 
 
+class Confined(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether and how the agents are confined."""
+
+    confined: bool
+    tool: str = ""
+    """`bubblewrap 0.8.0`; a later one may take its place."""
+    reason: str = ""
+    """Why they are not."""
+    argv: tuple[str, ...] = ()
+    """How they are, without what belongs to one machine or run."""
+
+
 class Seal(msgspec.Struct, frozen=True, kw_only=True):
     """`runs/seal.json`."""
 
@@ -71,6 +83,8 @@ class Seal(msgspec.Struct, frozen=True, kw_only=True):
     """Version of each agent CLI, by name."""
     environment: dict[str, str]
     """The agent's environment, values included: they stand in its prompt."""
+    sandbox: Confined | None = None
+    """None where nothing was said of it."""
     plan: tuple[str, ...]
     """Every cell, in its planned order."""
 
@@ -86,6 +100,7 @@ def seal_of(
     environment: Mapping[str, str],
     plan: Sequence[Cell],
     calibration_sha256: str | None = None,
+    sandbox: Confined | None = None,
 ) -> Seal:
     """The seal of an experiment as it was loaded.
 
@@ -99,6 +114,7 @@ def seal_of(
         environment: Names and values that every agent process is given; nothing that differs between runs.
         plan: All cells in their order.
         calibration_sha256: Of calibration.json, once there is one.
+        sandbox: Whether and how the agents are confined.
 
     Raises:
         RunsError: A file of the experiment vanished since it was loaded.
@@ -116,6 +132,7 @@ def seal_of(
         calibration_sha256=calibration_sha256,
         agents=dict(agents),
         environment=dict(environment),
+        sandbox=sandbox,
         plan=tuple(cell.name for cell in plan),
     )
 
@@ -136,6 +153,7 @@ def as_it_lies(sealed: Seal, loaded: Loaded) -> Seal:
         environment=sealed.environment,
         plan=plan_cells(loaded.config, loaded.questions),
         calibration_sha256=sealed.calibration_sha256,
+        sandbox=sealed.sandbox,
     )
 
 
@@ -261,6 +279,8 @@ def differences(sealed: Seal, now: Seal) -> tuple[str, ...]:
             found.append(f"{what} {_happened(old, new)}: sha256 {_sha(old)} was sealed, and now it is {_sha(new)}")
     for key, old, new in _changes(sealed.agents, now.agents):
         found.append(f"the version of the agent {one_line(key, 40)} {_was(old, new)}")
+    if (confined := _confined(sealed.sandbox, now.sandbox)) is not None:
+        found.append(confined)
     for key, old, new in _changes(sealed.environment, now.environment):
         found.append(f"the agent's environment variable {one_line(key, 60)} {_was(old, new)}")
     if sealed.plan != now.plan and not found:
@@ -272,6 +292,25 @@ def differences(sealed: Seal, now: Seal) -> tuple[str, ...]:
         )
         found.append(f"the plan of cells is another{at}")
     return tuple(found)
+
+
+def _confined(old: Confined | None, new: Confined | None) -> str | None:
+    """What has changed in how agents are confined, which decides what they could reach and what stands in a prompt."""
+    if old is None and new is None:
+        return None
+    if old is not None and new is not None and (old.confined, old.argv) == (new.confined, new.argv):
+        return None
+    if old is not None and new is not None and old.confined and new.confined:
+        return "the agents are confined in another way"
+    return f"the agents were {_how(old)} and are now {_how(new)}"
+
+
+def _how(confined: Confined | None) -> str:
+    if confined is None:
+        return "started without a word on a sandbox"
+    if confined.confined:
+        return f"confined by {one_line(confined.tool, 60)}"
+    return f"not confined ({one_line(confined.reason, 200)})"
 
 
 def _changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[str, str | None, str | None]]:

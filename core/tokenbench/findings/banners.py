@@ -7,6 +7,7 @@ from tokenbench.figures import MEANINGS, Code, Figure, Published, Refusal, refus
 from tokenbench.findings.measures import warmth
 from tokenbench.findings.results import Ratio
 from tokenbench.findings.world import World, named
+from tokenbench.text import one_line
 
 
 def banners(world: World, headline: Mapping[str, Published], ratios: Mapping[str, Ratio]) -> tuple[Refusal, ...]:
@@ -110,10 +111,15 @@ def _of_figures(headline: Mapping[str, Published], ratios: Mapping[str, Ratio]) 
 
 
 def _sandbox(world: World) -> Refusal | None:
-    free = [cell.name for cell, run in world.counted.runs.items() if not run.record.sandbox]
+    free = {cell.name: run.record.sandbox_told for cell, run in world.counted.runs.items() if not run.record.sandbox}
     if not free:
         return None
-    return refuse(Code.NO_SANDBOX, f"{len(free)} of {len(world.counted.runs)} runs")
+    found = [f"{len(free)} of {len(world.counted.runs)} runs"]
+    if len(free) < len(world.counted.runs):
+        # A mixture is two instruments: which runs were which is what a reader needs.
+        found.append(f"without a sandbox: {', '.join(sorted(free))}")
+    found += [one_line(reason, 200) for reason in sorted({reason for reason in free.values() if reason})]
+    return refuse(Code.NO_SANDBOX, *found)
 
 
 def _one_corpus(world: World) -> Refusal:

@@ -25,7 +25,9 @@ from tokenbench.ledger.build import LedgerBuilder
 from tokenbench.ledger.model import Live
 from tokenbench.rehearsal.demo import SCRIPTS
 from tokenbench.runner.places import Places
-from tokenbench.runner.prepare import credentials
+from tokenbench.runner.prepare import confine, credentials
+from tokenbench.runner.rooms import Asked, entered
+from tokenbench.runner.sandbox import Confinement
 from tokenbench.runner.supervise import Command, Interrupt, Patience, Supervisor
 from tokenbench.transcripts.evidence import Runs
 from tokenbench.transcripts.lines import Line
@@ -51,6 +53,7 @@ class ClaudeJudge:
         leave: Closes an address again.
         clock: For the limits.
         slots: Processes at a time.
+        confinement: The sandbox of the processes, or why they have none.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class ClaudeJudge:
         leave: Callable[[str], None] = lambda _url: None,
         clock: Clock,
         slots: int = 1,
+        confinement: Confinement,
     ) -> None:
         self._folder = judge_folder(runs, judge, make=True)
         self._judge = judge
@@ -72,6 +76,7 @@ class ClaudeJudge:
         self._model = model
         self._key = key
         self._address = address
+        self._confinement = confinement
         self._leave = leave
         self._supervisor = Supervisor(clock)
         self._places = Places(runs.folder)
@@ -102,16 +107,19 @@ class ClaudeJudge:
                 builder.feed(line)
             return builder.live()
 
-        command = Command(
-            argv=launch.argv(self._cli, JUDGE, self._model, Limits()),
-            environment=launch.environment(rooms, JUDGE, run=marker, key=self._key, base_url=url, access=None),
-            folder=rooms.empty,
-            prompt=prompt.encode("utf-8", "replace"),
-            transcript=transcript,
-            stderr=transcript.with_suffix(".err"),
-            marker=marker,
-        )
-        ending = await self._supervisor.run(command, PATIENCE, observe=observe, interrupt=Interrupt())
+        asked = Asked(JUDGE, self._model, Limits(), marker, self._key, url)
+        async with entered(self._confinement, self._cli, rooms, asked) as start:
+            command = Command(
+                argv=start.argv,
+                environment=start.environment,
+                folder=start.outside,
+                handed=start.handed,
+                prompt=prompt.encode("utf-8", "replace"),
+                transcript=transcript,
+                stderr=transcript.with_suffix(".err"),
+                marker=marker,
+            )
+            ending = await self._supervisor.run(command, PATIENCE, observe=observe, interrupt=Interrupt())
         ledger = read_ledger(transcript)
         if ending.ended_by in ("wall", "silence"):
             return Reply(text=None, ledger=ledger, failure=f"the judge was ended: its limit of {ending.ended_by}")
@@ -198,6 +206,7 @@ async def judge_with_claude(
     places.prepare()
     settings = loaded.config.agents.get("claude", AgentSettings())
     cli = launch.find(settings.path, home=places.clean(FIRST_SLOT).home, bundle_only=scripted)
+    confinement = confine(loaded, places, cli, None, search_path=environment.get("PATH"))
     slots = max(1, loaded.config.experiment.concurrency)
     model = model or loaded.config.experiment.model
 
@@ -217,7 +226,15 @@ async def judge_with_claude(
     if not scripted:
         return await go(
             ClaudeJudge(
-                runs, judge=judge, cli=cli, model=model, key=key, address=lambda _: base_url, clock=clock, slots=slots
+                runs,
+                judge=judge,
+                cli=cli,
+                model=model,
+                key=key,
+                address=lambda _: base_url,
+                clock=clock,
+                slots=slots,
+                confinement=confinement,
             )
         )
     async with _scripted_address(runs, judge, scripts, clock) as (address, leave):
@@ -232,6 +249,7 @@ async def judge_with_claude(
                 leave=leave,
                 clock=clock,
                 slots=slots,
+                confinement=confinement,
             )
         )
 

@@ -18,12 +18,13 @@ from tokenbench.ledger.prices import read_if_sound
 from tokenbench.ledger.read import read_ledger
 from tokenbench.rehearsal.api import ScriptedApi
 from tokenbench.rehearsal.served import RunKey
-from tokenbench.retrieval.access import write_access
 from tokenbench.runner import closing, schedule
 from tokenbench.runner import reruns as again
 from tokenbench.runner.journal import Journal
 from tokenbench.runner.prepare import Prepared
 from tokenbench.runner.recovery import ended_fields, spending
+from tokenbench.runner.rooms import Asked, entered, folder_of
+from tokenbench.runner.sandbox import CORPUS
 from tokenbench.runner.schedule import AttemptEnd, Job, Spent
 from tokenbench.runner.supervise import Command, Ending, Interrupt, Patience, Supervisor
 from tokenbench.text import one_line
@@ -127,20 +128,24 @@ class Executor:
             number=number,
             arm=arm,
             model=arm.model or config.experiment.model,
-            folder=prepared.corpus if arm.folder == "corpus" else rooms.empty,
+            folder=folder_of(prepared.confinement, arm, rooms, prepared.corpus),
             files=closing.files_of(prepared.runs, job),
             stderr=prepared.runs.stderr(job.stem),
         )
         self._tell_rerun(this)
-        access = self._access(this, slot)
         follower = _Follower(this, journal=self._journal, clock=self._clock, spent=self._spent)
-        with self._address(this) as base_url:
+        async with contextlib.AsyncExitStack() as open_while_it_runs:
+            base_url = open_while_it_runs.enter_context(self._address(this))
             marker = prepared.places.marker(job.stem, number)
-            environment = launch.environment(rooms, arm, run=marker, key=prepared.key, base_url=base_url, access=access)
+            asked = self._asked(this, slot, marker, base_url)
+            start = await open_while_it_runs.enter_async_context(
+                entered(prepared.confinement, prepared.cli, rooms, asked)
+            )
             command = Command(
-                argv=launch.argv(prepared.cli, arm, this.model, config.limits),
-                environment=environment,
-                folder=this.folder,
+                argv=start.argv,
+                environment=start.environment,
+                folder=start.outside,
+                handed=start.handed,
                 prompt=launch.prompt(prepared.loaded.prompts[job.arm], self._question(job)),
                 transcript=this.files.partial,
                 stderr=this.stderr,
@@ -179,8 +184,8 @@ class Executor:
             agent=arm.agent,
             agent_version=prepared.cli.version,
             model=this.model,
-            argv=tuple(command.argv),
-            environment=tuple(sorted(environment)),
+            argv=start.agent,
+            environment=tuple(sorted(start.environment)),
             folder=str(this.folder),
             pid=ending.pid,
             exit_code=ending.exit_code,
@@ -188,7 +193,9 @@ class Executor:
             started=ending.started,
             ended=ending.ended,
             scripted=prepared.scripted,
-            sandbox=False,
+            sandbox=prepared.confinement.sandbox is not None,
+            sandbox_told=prepared.confinement.told,
+            sandbox_argv=start.confined_by,
             seal=prepared.seal,
             transcript_sha256=ending.sha256,
             transcript_bytes=ending.size,
@@ -199,14 +206,22 @@ class Executor:
     def _question(self, job: Job) -> str:
         return self._prepared.loaded.question(job.cell.question).text if job.cell is not None else WARMUP_QUESTION
 
-    def _access(self, this: _Try, slot: int) -> Path | None:
-        if not this.arm.retrieval or self._prepared.index is None:
-            return None
-        # Beside the slot's folders, not in them: the agent has no business there, and its path is constant.
-        path = self._prepared.places.access(slot)
-        log = self._prepared.runs.query_log(this.job.stem)
-        write_access(path, index=self._prepared.index, log=log, corpus_sha256=self._prepared.corpus_sha256)
-        return path
+    def _asked(self, this: _Try, slot: int, marker: str, base_url: str | None) -> Asked:
+        prepared = self._prepared
+        return Asked(
+            arm=this.arm,
+            model=this.model,
+            limits=prepared.loaded.config.limits,
+            marker=marker,
+            key=prepared.key,
+            base_url=base_url,
+            corpus=prepared.corpus,
+            index_folder=prepared.index,
+            corpus_sha256=prepared.corpus_sha256,
+            # Beside the slot's folders, not in them: the agent has no business there, and its path is constant.
+            access=prepared.places.access(slot),
+            log=prepared.runs.query_log(this.job.stem),
+        )
 
     @contextlib.contextmanager
     def _address(self, this: _Try) -> Generator[str | None]:
@@ -253,7 +268,10 @@ class Executor:
             for sentence in announce.mismatches(announcement, this.arm, this.model, version, folder=this.folder)
         ]
         misannounced = wrong[0] if wrong else ""
-        wrong += leaks.find_leaks(evidence.events(), this.arm, corpus=self._prepared.corpus, folder=this.folder)
+        inside = CORPUS if self._prepared.confinement.sandbox is not None else None
+        wrong += leaks.find_leaks(
+            evidence.events(), this.arm, corpus=self._prepared.corpus, folder=this.folder, inside=inside
+        )
         if not wrong:
             return _Verdict(outcome, reason)
         reason = f"{wrong[0]} (it had ended as {outcome})"

@@ -14,6 +14,7 @@ from typing import Final, Literal
 from tokenbench.experiment.model import Cell
 from tokenbench.runner.journal import Entry
 from tokenbench.runner.rows import DONE, NO_TOKENS, Attempt, Judging, Phase, Row, State, Totals, View, WarmUp
+from tokenbench.text import one_line
 from tokenbench.transcripts.evidence import COUNTED
 
 AGENT_FAILED: Final = frozenset({"max_turns", "max_budget", "time_limit"})
@@ -75,6 +76,7 @@ class Board:
         self._alive: bool | None = None
         self._runners: set[tuple[int | None, float]] = set()
         self._scripted = False
+        self._unconfined: str | None = None
         self._runner_pid: int | None = None
         self._queue_locked: float | None = None
         self._mapping_opened: float | None = None
@@ -120,6 +122,7 @@ class Board:
             attempts=tuple(self._attempts[key] for key in sorted(self._attempts)),
             judges=tuple(self._judges.values()),
             scripted=self._scripted,
+            unconfined=self._unconfined,
             runner_pid=self._runner_pid,
             queue_locked=self._queue_locked,
             mapping_opened=self._mapping_opened,
@@ -163,6 +166,9 @@ class Board:
                 self._plan(entry.cells)
             case "preparing":
                 self._phase = Phase("preparing", entry.reason or "", entry.t)
+            case "sandbox":
+                if entry.outcome == "none":
+                    self._unconfined = one_line(entry.reason or "no reason was told", 300)
             case "sealed":
                 self._phase = Phase("running", "", entry.t)
             case "paused":

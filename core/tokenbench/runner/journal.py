@@ -21,6 +21,7 @@ Event = Literal[
     "preparing",
     "planned",
     "sealed",
+    "sandbox",
     "warmup_started",
     "warmup_ended",
     "run_started",
@@ -60,8 +61,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """warm-ups: the arm."""
     pid: int | None = None
     outcome: str | None = None
+    """How what ended has ended; sandbox: `confined` or `none`."""
     reason: str | None = None
-    """A sentence for a person."""
+    """A sentence for a person; sandbox: what confines the agents, or why nothing does."""
     codes: tuple[str, ...] = ()
     """Refusal codes of an ended run."""
     token_reconciled: bool | None = None

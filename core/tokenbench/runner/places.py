@@ -133,6 +133,11 @@ class Places:
         return self.folder / f"s{slot}" / "xq.json"
 
     @property
+    def sandbox(self) -> Path:
+        """What the runner makes for its sandboxes."""
+        return self.folder / "sandbox"
+
+    @property
     def socket(self) -> Path:
         """A short path for the control socket, where that of `runs/` is too long."""
         return self.folder / "control.sock"

@@ -16,7 +16,9 @@ from tokenbench.retrieval.access import write_access, write_index_report
 from tokenbench.retrieval.building import IndexReport, ensure_index
 from tokenbench.retrieval.index import index_folder
 from tokenbench.retrieval.template import TEMPLATE_SHA256
+from tokenbench.runner import exits, sandbox
 from tokenbench.runner.places import BASE_VARIABLE, Places
+from tokenbench.runner.sandbox import Confinement
 from tokenbench.text import one_line
 from tokenbench.transcripts.evidence import Runs
 
@@ -49,6 +51,7 @@ class Prepared:
     seal: str
     """sha256 of seal.json."""
     newly_sealed: bool
+    confinement: Confinement
 
 
 def credentials(environment: Mapping[str, str], *, scripted: bool) -> tuple[str, str | None]:
@@ -104,6 +107,8 @@ def prepare(
         folder = index_folder(corpora.default_cache(), corpus.sha256)
         report, _ = ensure_index(corpus.root, folder, corpus.sha256, progress)
         _try_xq(places, folder, corpus.sha256)
+    confinement = confine(loaded, places, cli, corpus.root, search_path=environment.get("PATH"))
+    progress(f"sandbox: {confinement.told}" if confinement.sandbox else f"NO-SANDBOX: {confinement.reason}")
     cells = plan.plan_cells(loaded.config, loaded.questions)
     calibrated = _calibration(runs, corpus.sha256, scripted=scripted)
     now = seal.seal_of(
@@ -113,7 +118,8 @@ def prepare(
         index_sha256=report.sha256 if report is not None else None,
         template_sha256=TEMPLATE_SHA256,
         agents={launch.NAME: cli.version},
-        environment=launch.sealed_environment(base_url=base_url),
+        environment=_sealed_environment(confinement, base_url, scripted=scripted),
+        sandbox=_sealed_sandbox(confinement),
         plan=cells,
         calibration_sha256=calibrated,
     )
@@ -140,7 +146,47 @@ def prepare(
         warmups=plan.plan_warmups(loaded.config),
         seal=seal.digest(runs.seal),
         newly_sealed=newly_sealed,
+        confinement=confinement,
     )
+
+
+def confine(
+    loaded: Loaded, places: Places, cli: launch.Cli, corpus: Path | None, *, search_path: str | None = None
+) -> Confinement:
+    """The sandbox of an experiment's agents, tried out, or why they have none.
+
+    Args:
+        loaded: The experiment.
+        places: Its working folders, made already.
+        cli: The agent's CLI.
+        corpus: Root of the corpus, once it is there.
+        search_path: PATH to search for `bwrap`; that of this process if None.
+
+    Raises:
+        RunnerError: The experiment requires one, and there is none that works.
+    """
+    hidden = [loaded.folder, loaded.runs, corpora.default_cache(), Path.home(), *([corpus] if corpus else [])]
+    return sandbox.find(
+        loaded.config.experiment.sandbox,
+        cli=cli,
+        scratch=places.sandbox,
+        hidden=hidden,
+        search_path=search_path,
+    )
+
+
+def _sealed_environment(confinement: Confinement, base_url: str | None, *, scripted: bool) -> dict[str, str]:
+    if confinement.sandbox is None:
+        return launch.sealed_environment(base_url=base_url)
+    way = {} if scripted else exits.destination(base_url).environment
+    return launch.sealed_environment(base_url=base_url, inside=sandbox.INSIDE, more=way)
+
+
+def _sealed_sandbox(confinement: Confinement) -> seal.Confined:
+    room = confinement.sandbox
+    if room is None:
+        return seal.Confined(confined=False, reason=confinement.reason)
+    return seal.Confined(confined=True, tool=room.name, argv=room.sealed())
 
 
 def _calibration(runs: Runs, corpus_sha256: str, *, scripted: bool) -> str | None:

@@ -79,6 +79,8 @@ class Stamp(NamedTuple):
     agent_version: str
     scripted: bool
     seal: str
+    sandbox: bool = False
+    sandbox_told: str = ""
 
 
 class Recovery:
@@ -170,7 +172,9 @@ class Recovery:
             started=started.t if started else status.st_mtime,
             ended=status.st_mtime,
             scripted=self._stamp.scripted,
-            sandbox=False,
+            # The seal holds that a runner of this experiment confines all its runs or none.
+            sandbox=self._stamp.sandbox,
+            sandbox_told=self._stamp.sandbox_told,
             seal=self._stamp.seal,
             transcript_sha256=digest(found),
             transcript_bytes=status.st_size,

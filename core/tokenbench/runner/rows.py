@@ -150,6 +150,8 @@ class View:
     attempts: tuple[Attempt, ...] = ()
     judges: tuple[Judging, ...] = ()
     scripted: bool = False
+    unconfined: str | None = None
+    """Why agents were started without a sandbox; None where nothing says that they were."""
     runner_pid: int | None = None
     queue_locked: float | None = None
     mapping_opened: float | None = None

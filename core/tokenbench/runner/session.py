@@ -167,7 +167,18 @@ class Session:
                 await asyncio.to_thread(processes.end_marked, places.marker_prefix)
                 prepared = await asyncio.to_thread(self._prepare, loaded, runs, places, journal)
                 plan = _Plan(prepared, chosen if self._settings.only or not again else lambda _cell: False, again)
-                stamp = Stamp(launch.NAME, prepared.cli.version, prepared.scripted, prepared.seal)
+                confined = prepared.confinement
+                journal.write(
+                    "sandbox", outcome="confined" if confined.sandbox is not None else "none", reason=confined.told
+                )
+                stamp = Stamp(
+                    launch.NAME,
+                    prepared.cli.version,
+                    prepared.scripted,
+                    prepared.seal,
+                    sandbox=confined.sandbox is not None,
+                    sandbox_told=confined.told,
+                )
                 plan.done = Recovery(runs, journal, history, stamp).run(plan.all_jobs())
                 journal.write("planned", cells=tuple(cell.name for cell in prepared.cells))
                 if prepared.newly_sealed:

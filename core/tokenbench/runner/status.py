@@ -64,6 +64,8 @@ class Status(msgspec.Struct, frozen=True):
     """The folder."""
     scripted: bool | None
     """None before the first start."""
+    unconfined: str | None
+    """Why agents were started without a sandbox; None where nothing says that they were."""
     runner: RunnerStatus
     cells: CellCounts
     runs: tuple[Running, ...]
@@ -87,6 +89,7 @@ class _Fold:
 
     def __init__(self) -> None:
         self.scripted: bool | None = None
+        self.unconfined: str | None = None
         self.started = False
         self.pid: int | None = None
         self.phase: RunnerState = "none"
@@ -112,6 +115,9 @@ class _Fold:
             case "runner_started":
                 self.started, self.pid, self.phase, self.reason = True, entry.pid, "preparing", ""
                 self.release()
+            case "sandbox":
+                if entry.outcome == "none":
+                    self.unconfined = one_line(entry.reason or "no reason was told", 300)
             case "preparing":
                 self.reason = entry.reason or ""
             case "planned":
@@ -215,6 +221,7 @@ def read_status(folder: Path, *, now: float) -> Status:
     return Status(
         experiment=str(folder),
         scripted=fold.scripted,
+        unconfined=fold.unconfined,
         runner=runner,
         cells=fold.counts(),
         runs=running,

@@ -57,6 +57,8 @@ class Command:
     stderr: Path
     marker: str
     """The value of `RUN_MARKER` in `environment`."""
+    handed: tuple[int, ...] = ()
+    """Descriptors that the process inherits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +358,7 @@ class _Run:
                     env=dict(command.environment),
                     start_new_session=True,
                     close_fds=True,
+                    pass_fds=command.handed,
                 )
             except (OSError, ValueError) as error:
                 raise AgentError(

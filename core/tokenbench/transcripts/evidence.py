@@ -56,6 +56,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     ended: float
     scripted: bool
     sandbox: bool
+    """Whether the run was confined."""
+    sandbox_told: str = ""
+    """What confined it, `bubblewrap 0.8.0`, or why nothing did."""
+    sandbox_argv: tuple[str, ...] = ()
+    """What stood before `argv` to confine it."""
     seal: str
     """sha256 of seal.json."""
     transcript_sha256: str

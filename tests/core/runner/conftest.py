@@ -45,8 +45,12 @@ class Lab:
         warmups: int = 0,
         concurrency: int = 1,
         limits: str = "",
+        sandbox: str = "off",
     ) -> "Lab":
-        """Write the experiment; a question's text tells the fake agent what to do."""
+        """Write the experiment; a question's text tells the fake agent what to do.
+
+        The fake agent reads the captured transcripts and its gates outside, so no sandbox closes around it unless told.
+        """
         (self.folder / "prompts").mkdir(parents=True, exist_ok=True)
         self.corpus.mkdir(exist_ok=True)
         (self.corpus / "a.py").write_text("x = 1\n")
@@ -60,7 +64,7 @@ class Lab:
         )
         (self.folder / "tokenbench.toml").write_text(
             f'[experiment]\nname = "lab"\nmodel = "claude-opus-5-5"\nrepeats = {repeats}\nwarmups = {warmups}\n'
-            f'concurrency = {concurrency}\nbaseline = "{arms[0]}"\nheadline_arm = "{arms[-1]}"\n'
+            f'concurrency = {concurrency}\nsandbox = "{sandbox}"\nbaseline = "{arms[0]}"\nheadline_arm = "{arms[-1]}"\n'
             f'[corpus]\nkind = "folder"\npath = "{self.corpus}"\n'
             f'[agents.claude]\npath = "{self.agent}"\n[limits]\n{limits}\n{tables}'
         )

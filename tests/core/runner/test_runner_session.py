@@ -29,6 +29,7 @@ async def test_a_closed_run_has_its_transcript_its_record_and_its_journal_lines(
     assert (record.outcome, record.ended_by, record.exit_code, record.attempt) == ("answered", "agent", 0, 1)
     assert record.seal == seal.digest(lab.runs.seal)
     assert (record.scripted, record.sandbox, record.folder) == (False, False, str(lab.corpus))
+    assert (record.sandbox_told, record.sandbox_argv) == ('experiment.sandbox is "off"', ())
     assert lab.names() == {"native__q1__r1.json", "native__q1__r1.jsonl"}
     ledger = read_ledger(transcript, record=record)
     assert ledger.token_reconciled
@@ -36,7 +37,7 @@ async def test_a_closed_run_has_its_transcript_its_record_and_its_journal_lines(
     assert (ended.tokens, ended.calls, ended.token_reconciled) == (ledger.tokens, ledger.calls, True)
     assert ended.transcript_sha256 == record.transcript_sha256
     assert [entry.event for entry in lab.journal() if entry.event not in ("preparing", "usage")] == [
-        "runner_started", "planned", "sealed", "run_started", "run_ended", "runner_ended",
+        "runner_started", "sandbox", "planned", "sealed", "run_started", "run_ended", "runner_ended",
     ]  # fmt: skip
 
 

@@ -38,6 +38,8 @@ def _lines(found: "Status") -> list[str]:
     lines = [f"runner {_STATES[runner.state]}{who}{why}"]
     if found.scripted:
         lines.append("REHEARSAL: the model is scripted, nothing here is a measurement")
+    if found.unconfined is not None:
+        lines.append(f"NO-SANDBOX: the agents are not confined: {found.unconfined}")
     counts = [
         f"{number} {name}"
         for name, number in (

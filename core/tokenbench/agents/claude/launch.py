@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -229,17 +230,24 @@ def asked_message(text: str) -> bytes:
     return json.dumps({"type": "user", "message": {"role": "user", "content": text}}).encode() + b"\n"
 
 
-def sealed_environment(*, base_url: str | None = None) -> dict[str, str]:
+def sealed_environment(
+    *, base_url: str | None = None, inside: Rooms | None = None, more: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """The part of the environment that shapes a prompt and is the same in every run: names and values for the seal.
 
-    HOME and TMPDIR are private folders; with the memory section off their paths stand in no prompt, so an experiment
-    may be moved to another place and go on.
+    Without a sandbox HOME and TMPDIR are private folders whose paths are this machine's; with the memory section off
+    they stand in no prompt, so an experiment may be moved to another place and go on.
 
     Args:
         base_url: The API's address, where the operator set one; the scripted API's holds a token of the run and is
             left out.
+        inside: The folders of every run as it sees them, in a sandbox.
+        more: What the way out of a sandbox adds.
     """
     values = {**_CONSTANT, "PATH": SYSTEM_PATH, "HOME": "(private, wiped before each run)", "TMPDIR": "(private)"}
+    if inside is not None:
+        values |= {"HOME": str(inside.home), "TMPDIR": str(inside.temporary)}
+    values |= more or {}
     if base_url is not None:
         values["ANTHROPIC_BASE_URL"] = base_url
     return dict(sorted(values.items()))

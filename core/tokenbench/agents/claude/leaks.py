@@ -130,7 +130,9 @@ def _gave_something(result: ToolResult) -> bool:
     return any(not _COMPLAINT.match(line) for line in result.text[failed.end() :].split("\n"))
 
 
-def find_leaks(events: Iterable[Event], arm: Arm, *, corpus: Path, folder: Path) -> tuple[str, ...]:
+def find_leaks(
+    events: Iterable[Event], arm: Arm, *, corpus: Path, folder: Path, inside: Path | None = None
+) -> tuple[str, ...]:
     """What a run did that its arm must not: a sentence each, with the line; any of them quarantines the run.
 
     Args:
@@ -138,7 +140,9 @@ def find_leaks(events: Iterable[Event], arm: Arm, *, corpus: Path, folder: Path)
         arm: What the run should have been.
         corpus: Root of the corpus.
         folder: The run's working folder.
+        inside: Where the corpus lies in the sandboxes of arms that are given it.
     """
+    roots = [str(path) for path in (corpus, inside) if path is not None]
     uses: dict[str, ToolUse] = {}
     found: list[str] = []
     own = PurePosixPath(folder)
@@ -161,7 +165,7 @@ def find_leaks(events: Iterable[Event], arm: Arm, *, corpus: Path, folder: Path)
             if not isinstance(command, str) or not only_retrieval(command, own):
                 found.append(f"line {use.line}: it ran something else than xq: {one_line(str(command), 160)}")
         else:
-            reached = next((text for text in _strings(use.input) if str(corpus) in text), None)
+            reached = next((text for text in _strings(use.input) if any(root in text for root in roots)), None)
             if reached is not None:
                 found.append(f"line {use.line}: {name} reached the corpus: {one_line(reached, 160)}")
     return tuple(found)

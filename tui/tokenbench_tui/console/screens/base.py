@@ -9,6 +9,7 @@ from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
+from tokenbench.figures import Code
 from tokenbench.text import one_line
 from tokenbench_tui.console import keymap
 from tokenbench_tui.console.terminal import SMALLEST
@@ -35,6 +36,14 @@ class TooSmall(Lines):
         needed = f"{SMALLEST[0]}x{SMALLEST[1]}"
         texts = (f"this needs {needed}, the terminal has {columns}x{rows}; q quits", f"needs {needed}", needed)
         self.show(line(next((text for text in texts if len(text) <= columns), texts[-1])))
+
+
+class Unconfined(Lines):
+    """The line above every screen of an experiment whose agents are not confined."""
+
+    def say(self, reason: str) -> None:
+        """Say so, and why."""
+        self.show(line((f" {Code.NO_SANDBOX}: the agents are not confined: {one_line(reason, 300)}", "loud")))
 
 
 class Fitting(Screen[object]):
@@ -120,7 +129,16 @@ class ConsoleScreen(Fitting):
     def project(self) -> None:
         """Bring the screen up to date, if it is laid out already."""
         if self.laid_out:
+            self._say_unconfined()
             self.bring_up_to_date()
+
+    def _say_unconfined(self) -> None:
+        reason = self.console.view.unconfined
+        if reason is None:
+            return
+        if not self.query(Unconfined):
+            self.mount(Unconfined(), before=0)
+        self.query_one(Unconfined).say(reason)
 
     def bring_up_to_date(self) -> None:
         """Drain what is new, and repaint what it changed."""

@@ -1,0 +1,143 @@
+"""Where an agent is started, in a sandbox or without one: argument list, environment and folder for a supervisor."""
+
+import contextlib
+from collections.abc import AsyncGenerator, Generator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tokenbench.agents.claude import launch
+from tokenbench.agents.claude.launch import Cli, Rooms
+from tokenbench.errors import RunsError
+from tokenbench.experiment.model import Arm, Limits
+from tokenbench.retrieval.access import write_access
+from tokenbench.runner import exits, sandbox
+from tokenbench.runner.sandbox import Confinement, Given
+
+
+class Asked(NamedTuple):
+    """What is to be started."""
+
+    arm: Arm
+    model: str
+    limits: Limits
+    marker: str
+    """The value of `RUN_MARKER`."""
+    key: str
+    base_url: str | None
+    """Address of the API, outside; None for the CLI's own."""
+    corpus: Path | None = None
+    """Root of the corpus, outside."""
+    index_folder: Path | None = None
+    """Folder of the index, outside."""
+    corpus_sha256: str = ""
+    access: Path | None = None
+    """Where the access file of `xq` is written, outside."""
+    log: Path | None = None
+    """Where the queries of `xq` are written, outside."""
+
+
+class Start(NamedTuple):
+    """What a supervisor is given."""
+
+    argv: tuple[str, ...]
+    """Whole, with what confines it."""
+    agent: tuple[str, ...]
+    """The agent's own part of it."""
+    confined_by: tuple[str, ...]
+    """What stands before it; empty without a sandbox."""
+    environment: Mapping[str, str]
+    outside: Path
+    """The folder that the process is started in."""
+    inside: Path
+    """The working folder as the agent sees it."""
+    handed: tuple[int, ...]
+    """Descriptors that it inherits."""
+
+
+def folder_of(confinement: Confinement, arm: Arm, rooms: Rooms, corpus: Path) -> Path:
+    """The working folder of a run as its agent sees it."""
+    if confinement.sandbox is not None:
+        return sandbox.folder_inside(arm)
+    return corpus if arm.folder == "corpus" else rooms.empty
+
+
+@contextlib.asynccontextmanager
+async def entered(confinement: Confinement, cli: Cli, rooms: Rooms, asked: Asked) -> AsyncGenerator[Start]:
+    """Everything that the start of an agent takes, for as long as it runs.
+
+    Raises:
+        AgentError: The API's address is none.
+        RunsError: The access file or the log of `xq` cannot be written.
+    """
+    arm = asked.arm
+    searches = arm.retrieval and asked.index_folder is not None and asked.access is not None
+    room = confinement.sandbox
+    if room is None:
+        if searches:
+            _write_access(asked, index=asked.index_folder, log=asked.log)
+        folder = asked.corpus if arm.folder == "corpus" and asked.corpus is not None else rooms.empty
+        argv = launch.argv(cli, arm, asked.model, asked.limits)
+        environment = launch.environment(
+            rooms,
+            arm,
+            run=asked.marker,
+            key=asked.key,
+            base_url=asked.base_url,
+            access=asked.access if searches else None,
+        )
+        yield Start(argv, argv, (), environment, folder, folder, ())
+        return
+    given = Given(asked.corpus if arm.folder == "corpus" else None)
+    if searches:
+        _write_access(asked, index=sandbox.INDEX, log=sandbox.QUERIES)
+        given = given._replace(index_folder=asked.index_folder, access=asked.access, log=asked.log)
+    to = exits.destination(asked.base_url)
+    agent = launch.argv(cli._replace(command=room.agent), arm, asked.model, asked.limits)
+    environment = launch.environment(
+        sandbox.INSIDE,
+        arm,
+        run=asked.marker,
+        key=asked.key,
+        base_url=to.base_url,
+        access=sandbox.ACCESS if searches else None,
+    )
+    with _log(given.log):
+        async with exits.opened(to) as descriptor:
+            before = (*room.words(rooms, given), "--", *room.entrance(descriptor))
+            yield Start(
+                argv=(*before, *agent),
+                agent=agent,
+                confined_by=before,
+                environment={**environment, **to.environment},
+                outside=Path("/"),
+                inside=sandbox.folder_inside(arm),
+                handed=(descriptor,),
+            )
+
+
+def _write_access(asked: Asked, *, index: Path | None, log: Path | None) -> None:
+    assert asked.access is not None
+    assert index is not None
+    write_access(asked.access, index=index, log=log, corpus_sha256=asked.corpus_sha256)
+
+
+@contextlib.contextmanager
+def _log(path: Path | None) -> Generator[None]:
+    """A file can be mounted only if it exists; one to which nothing was written was not asked for."""
+    if path is None:
+        yield
+        return
+    try:
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise RunsError(
+            f"could not be made: {error.strerror or error}",
+            where=str(path),
+            remedy="Free space or mend the permissions there, then start again; every run that had ended is kept",
+        ) from error
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if path.stat().st_size == 0:
+                path.unlink()
