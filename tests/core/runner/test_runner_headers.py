@@ -48,10 +48,13 @@ async def server() -> AsyncGenerator[Server]:
 
 
 async def test_headers_are_added_and_bodies_are_carried_byte_for_byte(server: Server) -> None:
-    async with HeaderProxy(server.url, {"Authorization": SECRET}).serving() as url, aiohttp.ClientSession() as client:
-        async with client.post(url, data=b"\x01\xfe{}", headers={"Mcp-Session-Id": "s1"}) as reply:
-            assert (reply.status, await reply.read()) == (202, b"\x00\xff")
-            assert reply.headers["Mcp-Session-Id"] == "s1"
+    async with (
+        HeaderProxy(server.url, {"Authorization": SECRET}).serving() as url,
+        aiohttp.ClientSession() as client,
+        client.post(url, data=b"\x01\xfe{}", headers={"Mcp-Session-Id": "s1"}) as reply,
+    ):
+        assert (reply.status, await reply.read()) == (202, b"\x00\xff")
+        assert reply.headers["Mcp-Session-Id"] == "s1"
     (request,) = server.seen
     assert request.headers["Authorization"] == SECRET
     assert request.headers["Mcp-Session-Id"] == "s1"
