@@ -16,9 +16,9 @@ from tokenbench.ledger.attribution import calibration as store
 from tokenbench.ledger.attribution.attribute import attribute
 from tokenbench.ledger.attribution.calibration import Calibration
 from tokenbench.ledger.attribution.model import Attributed, Part, Weights
-from tokenbench.ledger.attribution.weights import TableWeights
 from tokenbench.ledger.model import Ledger
 from tokenbench.ledger.prices import PriceTable
+from tokenbench.ledger.weights import weights as table_weights
 from tokenbench.transcripts.evidence import Runs
 
 LOOKED_UP: Final = frozenset({"search", "read", "list", "filter", "retrieval"})
@@ -96,7 +96,7 @@ def attribute_transcript(runs: Runs | None, name: str, ledger: Ledger, table: Pr
         found = store.read(runs.calibration)
     except RunsError as error:
         return refuse(Code.UNCALIBRATED, reason=str(error))
-    weights = TableWeights(table, ledger.agent_version) if table is not None else None
+    weights = table_weights(ledger, table)
     try:
         loaded = config.load(runs.folder.parent)
         cell = Cell.parse("__".join(name.split("__")[:3]))

@@ -4,6 +4,7 @@ A table is made by a probe of the CLI (`tokenbench.probes.prices`) or derived fr
 (`tokenbench.ledger.derive`), and comes to the ledger as a value. All arithmetic is exact (`Decimal`).
 """
 
+from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal
@@ -16,6 +17,8 @@ from tokenbench.ledger import names
 from tokenbench.ledger.model import Tokens
 
 MILLION: Final = Decimal(1_000_000)
+Way = tuple[str, str]
+"""Speed and region of a call, as it states them."""
 STANDARD: Final = "standard"
 """The speed of a call that states none."""
 MAKE_ONE: Final = "Make one with `tokenbench-tui prices --probe`; it costs nothing"
@@ -115,6 +118,22 @@ class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             if row.speed == (speed or STANDARD) and row.region == plain and (prompt > row.above or not row.above)
         ]
         return max(fitting, key=lambda row: row.above).rates if fitting else None
+
+    def candidates(self, prompts: int, ways: Iterable[Way]) -> tuple[Rates, ...]:
+        """The prices that calls may have of which only the sum is known; empty where one of them was never seen.
+
+        Args:
+            prompts: Tokens of all their prompts together.
+            ways: Speeds and regions that they may have; none is the standard speed without a region.
+        """
+        sizes = [0, *(limit + 1 for limit in self.thresholds if prompts > limit)]
+        found = [
+            self.rates(size, speed=speed, region=region)
+            for speed, region in (tuple(ways) or (("", ""),))
+            for size in sizes
+        ]
+        known = [rates for rates in found if rates is not None]
+        return tuple(dict.fromkeys(known)) if len(known) == len(found) else ()
 
     @property
     def thresholds(self) -> tuple[int, ...]:

@@ -144,13 +144,7 @@ def _parts(bill: Bill, prices: ModelPrices, ways: Sequence[tuple[str, str]]) -> 
     rest = bill.whole - total(call.counters for call in bill.calls)
     rest = rest.with_output(0)
     if rest.billed_input or not parts:
-        prompts = [0, *(limit + 1 for limit in prices.thresholds if rest.billed_input > limit)]
-        candidates = [
-            prices.rates(prompt, speed=speed, region=region)
-            for speed, region in ways or [("", "")]
-            for prompt in prompts
-        ]
-        known = tuple(dict.fromkeys(one for one in candidates if one is not None))
+        known = prices.candidates(rest.billed_input, ways)
         if not known:
             return Unknown(f"The price of {prices.model} at its speed and region was never seen", MAKE_ONE)
         parts.append(_Part(rest.tokens(unsplit_is_1h=bill.unsplit_is_1h), known, open=True))

@@ -12,10 +12,10 @@ from tokenbench.ledger.attribution.attribute import attribute
 from tokenbench.ledger.attribution.model import Attribution, ClassPrices, Part
 from tokenbench.ledger.attribution.plain import lines
 from tokenbench.ledger.attribution.rates import Rate, Rates
-from tokenbench.ledger.attribution.weights import TableWeights
-from tokenbench.ledger.model import Ledger, Tokens
+from tokenbench.ledger.model import CallRow, Ledger, Tokens
 from tokenbench.ledger.prices import ModelPrices, PriceTable, Row
 from tokenbench.ledger.prices import Rates as TableRates
+from tokenbench.ledger.weights import TableWeights
 
 RATES = Rates(by_shape={"code": Rate(characters_per_token=2.785, standard_error=0.02, spread=0.05)})
 CASES = sorted({path.name.split(".")[0][:2] for path in (DATA / "cases").glob("*-*.jsonl*")})
@@ -39,7 +39,10 @@ def part(got: Attribution, kind: str, name: str = "") -> Part:
 class Prices:
     """Fresh input 10, 5-minute writes 12, 1-hour writes 20, reads 1, output 50 USD a million."""
 
-    def of_call(self, model: str, tokens: Tokens) -> ClassPrices | None:
+    def of_call(self, call: CallRow) -> ClassPrices | None:
+        return self.of_rest(call.model, call.tokens)
+
+    def of_rest(self, model: str, tokens: Tokens) -> ClassPrices | None:
         return ClassPrices(*(Decimal(price) / 1_000_000 for price in (10, 12, 20, 1, 50)))
 
 
@@ -173,9 +176,9 @@ class TestOneTool:
         table = PriceTable(
             (ModelPrices(model="claude-opus-4-8", agent="claude", agent_version="2.1.332", rows=(row,)),)
         )
-        got = parts_of(self.found(), weights=TableWeights(table, "2.1.332"))
+        got = parts_of(self.found(), weights=TableWeights(table, version="2.1.332"))
         assert got.usd == Decimal("0.0516")
-        assert parts_of(self.found(), weights=TableWeights(table, "2.1.333")).usd is None
+        assert parts_of(self.found(), weights=TableWeights(table, version="2.1.333")).usd is None
 
     def test_lines_name_each_denominator_once(self) -> None:
         shown = "\n".join(lines(parts_of(self.found(), weights=Prices())))

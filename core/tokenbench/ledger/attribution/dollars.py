@@ -51,14 +51,14 @@ def spend(prompts: Sequence[Prompt], weights: Weights, sides: Sequence[tuple[Key
     by_key: dict[Key, Decimal] = defaultdict(Decimal)
     total = Decimal(0)
     for prompt in prompts:
-        prices = weights.of_call(prompt.call.model, prompt.call.tokens)
+        prices = weights.of_call(prompt.call)
         if prices is None:
             return None
         total += _input_usd(prompt.call.tokens, prices)
         for key, usd in _of_call(prompt, prices):
             by_key[key] += usd
     for key, item in sides:
-        prices = weights.of_call(item.model, item.tokens)
+        prices = weights.of_rest(item.model, item.tokens)
         if prices is None:
             return None
         usd = _input_usd(item.tokens, prices)

@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 import msgspec
 
 from tokenbench.figures import Refusal
-from tokenbench.ledger.model import Tokens
+from tokenbench.ledger.model import CallRow, Tokens
 from tokenbench.ledger.shell import Use
 
 Kind = Literal["prefix", "prompt", "result", "envelope", "own", "thinking", "denied", "summary", "side", "unattributed"]
@@ -37,8 +37,12 @@ class ClassPrices(NamedTuple):
 class Weights(Protocol):
     """What a price table is to attribution."""
 
-    def of_call(self, model: str, tokens: Tokens) -> ClassPrices | None:
-        """Prices of a call, in the tier that its prompt puts it in; None where they are unknown."""
+    def of_call(self, call: CallRow) -> ClassPrices | None:
+        """Prices of a call, by its own tier, speed and region; None where they are unknown."""
+        ...
+
+    def of_rest(self, model: str, tokens: Tokens) -> ClassPrices | None:
+        """Prices of calls that no row shows; None where they are unknown or may be several."""
         ...
 
 
