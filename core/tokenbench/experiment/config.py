@@ -5,7 +5,7 @@ Whatever is wrong is said with the file, the line where it can be found, the key
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final, NoReturn
 
@@ -15,6 +15,7 @@ from tokenbench.experiment.decoding import WrongDataError, did_you_mean, key_pat
 from tokenbench.experiment.model import Arm, Config, CorpusSource, Limits, Loaded
 from tokenbench.experiment.questions import load_questions
 from tokenbench.experiment.reading import UnreadableError, read_text
+from tokenbench.experiment.servers import Fail, check_servers
 from tokenbench.text import one_line
 
 CONFIG_FILE: Final = "tokenbench.toml"
@@ -31,9 +32,6 @@ _MOST_REPEATS: Final = 1000
 """A plan names every cell: a slip of the finger must not fill the memory with them."""
 _MOST_AT_ONCE: Final = 256
 """Agents at once; each is a process of some hundred megabytes."""
-
-Fail = Callable[[decoding.Path, str, str], NoReturn]
-"""Raises the ConfigError of a key path, with what is wrong and the remedy."""
 
 
 def load(folder: Path) -> Loaded:
@@ -206,6 +204,7 @@ def _check_arm(name: str, arm: Arm, fail: Fail) -> None:
         )
     if arm.model is not None and not arm.model.strip():
         fail((*where, "model"), f"`{key_path((*where, 'model'))}` is empty", "Name a model, or take the key out")
+    check_servers(name, arm, fail)
     if not _stays_inside(arm.prompt):
         fail(
             (*where, "prompt"),

@@ -17,6 +17,10 @@ CLASSES: tuple[QuestionClass, ...] = (
 )
 
 
+MCP_PREFIX = "mcp__"
+"""How the names of MCP tools begin: `mcp__SERVER__TOOL`."""
+
+
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One mechanical rule: exactly one of `number`, `word`, `regex`, `any`; `unless` only under must_not."""
 
@@ -67,6 +71,25 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     derived_from: str = ""
 
 
+class McpServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[arms.NAME.mcp.SERVER]`: exactly one of `builtin`, `command` and `url`."""
+
+    builtin: Literal["xq"] | None = None
+    """The product's own: `xq` as a server."""
+    command: tuple[str, ...] = ()
+    """An argument list; the agent starts it, and speaks to it on standard input and output."""
+    environment: tuple[str, ...] = ()
+    """command: variables of the operator's that it is given, by name. The agent's own tools can read them there."""
+    mounts: tuple[str, ...] = ()
+    """command: absolute paths that it needs in a sandbox; read-only."""
+    url: str | None = None
+    """The address of a server that speaks HTTP."""
+    headers: dict[str, str] = {}
+    """url: header, and the variable of the operator's that holds its value. The runner adds it; no agent sees it."""
+    usd_per_call: Decimal | None = None
+    """What a call costs elsewhere, in USD, where the server asks models of its own; 0 if it asks none."""
+
+
 class Arm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One way of answering: `[arms.NAME]`."""
 
@@ -84,6 +107,20 @@ class Arm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Overrides `[experiment] model`."""
     retrieval: bool = False
     """Whether `xq` is on the agent's PATH."""
+    mcp: dict[str, McpServer] = {}
+    """MCP servers, by name; their tools stand in `tools` as `mcp__SERVER__TOOL`."""
+    defer_tools: bool = False
+    """Whether definitions of MCP tools are kept out of the prompt until the agent searches for them."""
+
+    @property
+    def builtin_tools(self) -> tuple[str, ...]:
+        """The agent CLI's own tools."""
+        return tuple(tool for tool in self.tools if not tool.startswith(MCP_PREFIX))
+
+    @property
+    def searches(self) -> bool:
+        """Whether it asks the experiment's index, in whatever way."""
+        return self.retrieval or any(server.builtin is not None for server in self.mcp.values())
 
 
 class CorpusSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbench.agents.claude.announce import mismatches
-from tokenbench.experiment.model import Arm
+from tokenbench.experiment.model import Arm, McpServer
 from tokenbench.text import visible
 from tokenbench.transcripts.events import Announcement
 
@@ -52,6 +52,32 @@ def test_what_differs_is_said_with_its_line(changes: dict[str, object], says: st
     (sentence,) = check(**changes)
     assert says in sentence
     assert sentence.startswith("line 1: ")
+
+
+MCP = Arm(tools=("mcp__xq__search",), prompt="p.md", mcp={"xq": McpServer(builtin="xq")})
+
+
+@pytest.mark.parametrize(
+    ("servers", "tools", "says"),
+    [
+        ((("xq", "connected"),), ("mcp__xq__search",), ()),
+        ((("xq", "failed"),), (), ("lacks tools of the arm: mcp__xq__search", "did not load: xq (failed)")),
+        ((("xq", "pending"),), ("mcp__xq__search",), ("did not load: xq (pending)",)),
+        ((), ("mcp__xq__search",), ("did not load: xq (not there)",)),
+        (
+            (("xq", "connected"), ("more", "connected")),
+            ("mcp__xq__search",),
+            ("that the arm has not: more (connected)",),
+        ),
+    ],
+)
+def test_an_arm_has_its_servers_loaded_and_no_others(
+    servers: tuple[tuple[str, str], ...], tools: tuple[str, ...], says: tuple[str, ...]
+) -> None:
+    said = msgspec.structs.replace(RIGHT, mcp_servers=servers, tools=tools)
+    found = mismatches(said, MCP, "claude-opus-5", "2.1.332")
+    assert len(found) == len(says)
+    assert all(piece in sentence for piece, sentence in zip(says, found, strict=True))
 
 
 def test_an_agent_that_announced_nothing_is_not_believed() -> None:

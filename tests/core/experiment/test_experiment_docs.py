@@ -20,6 +20,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "experiment.md").read_text(encoding
         model.Citation,
         model.Check,
         model.Arm,
+        model.McpServer,
         model.CorpusSource,
         model.Limits,
         model.Experiment,

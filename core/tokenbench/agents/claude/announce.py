@@ -8,6 +8,8 @@ from tokenbench.experiment.model import Arm
 from tokenbench.text import one_line
 from tokenbench.transcripts.events import Announcement
 
+CONNECTED: Final = "connected"
+"""What the CLI calls a server whose tools it can use."""
 _CONTEXT_SUFFIX: Final = re.compile(r"\[[^\[\]]*\]$")
 
 
@@ -50,9 +52,13 @@ def mismatches(
         wrong.append(f"{at}it has tools that the arm has not: {_names(announced - wanted)}")
     if wanted - announced:
         wrong.append(f"{at}it lacks tools of the arm: {_names(wanted - announced)}")
-    if announcement.mcp_servers:
-        servers = {f"{name} ({status})" for name, status in announcement.mcp_servers}
-        wrong.append(f"{at}it has MCP servers, the arm has none: {_names(servers)}")
+    servers = dict(announcement.mcp_servers)
+    if strange := {f"{server} ({status})" for server, status in servers.items() if server not in arm.mcp}:
+        wrong.append(f"{at}it has MCP servers that the arm has not: {_names(strange)}")
+    if lacking := {
+        f"{server} ({servers.get(server, 'not there')})" for server in arm.mcp if servers.get(server) != CONNECTED
+    }:
+        wrong.append(f"{at}MCP servers of the arm did not load: {_names(lacking)}")
     if announcement.version != version:
         wrong.append(f"{at}it is version {one_line(str(announcement.version), 40)}, sealed is {version}")
     if announcement.model is None or base_model(announcement.model) != base_model(model):
