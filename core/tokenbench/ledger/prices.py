@@ -4,6 +4,7 @@ A table is made by a probe of the CLI (`tokenbench.probes.prices`) or derived fr
 (`tokenbench.ledger.derive`), and comes to the ledger as a value. All arithmetic is exact (`Decimal`).
 """
 
+import json
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +16,8 @@ from tokenbench.errors import RunsError
 from tokenbench.files import write_atomically
 from tokenbench.ledger import names
 from tokenbench.ledger.model import Tokens
+from tokenbench.ledger.proof import fault
+from tokenbench.text import one_line
 
 MILLION: Final = Decimal(1_000_000)
 Way = tuple[str, str]
@@ -76,6 +79,11 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     searches: int = 0
     speed: str = ""
     region: str = ""
+
+    @property
+    def way(self) -> Way:
+        """Speed and region, as a row names them."""
+        return self.speed or STANDARD, self.region
 
     @property
     def tokens(self) -> Tokens:
@@ -176,14 +184,31 @@ def read(path: Path) -> PriceTable | None:
     """The table at this path, None where there is none.
 
     Raises:
-        RunsError: It is there, but it cannot be read as a price table.
+        RunsError: It is there, but it cannot be read as a price table, or its evidence says other prices.
     """
+    remedy = f"Move it away. {MAKE_ONE}"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=PriceTable)
+        data = path.read_bytes()
+        json.loads(data, object_pairs_hook=_once)
+        table = msgspec.json.decode(data, type=PriceTable)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise RunsError(f"is no price table: {error}", where=str(path), remedy=f"Move it away. {MAKE_ONE}") from error
+    except (OSError, msgspec.MsgspecError, ArithmeticError, ValueError, RecursionError) as error:
+        raise RunsError(f"is no price table: {one_line(str(error), 200)}", where=str(path), remedy=remedy) from error
+    wrong = fault(table)
+    if wrong is not None:
+        raise RunsError(
+            f"is a price table that its evidence does not bear out: {wrong}", where=str(path), remedy=remedy
+        )
+    return table
+
+
+def _once(pairs: list[tuple[str, object]]) -> None:
+    """Refuse a key that is given twice: of two prices nobody knows which one counts."""
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"`{one_line(twice, 60)}` is given twice")
 
 
 def write(path: Path, table: PriceTable) -> None:

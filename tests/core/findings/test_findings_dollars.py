@@ -6,17 +6,18 @@ from decimal import Decimal
 import msgspec
 import pytest
 from fabricated import MODEL, Fabricated, judged_by
+from priced import proved_table
 
 from tokenbench.figures import Code, Figure, Published, Refusal
 from tokenbench.findings.matrix import compute
-from tokenbench.ledger.prices import ModelPrices, PriceTable, Rates, Row, write
+from tokenbench.ledger.prices import ModelPrices, Rates, Row, write
 
 Fabricate = Callable[..., Fabricated]
 D = Decimal
 # 5 fresh, 1,000 written, 4,000 read and 100 of output cost 0.0125 USD by these.
 RATES = Rates(D(10), D("6.5"), D(12), D("0.5"), D("39.5"), D("0.01"))
-TABLE = PriceTable(
-    (ModelPrices(model=MODEL, agent="claude", agent_version="2.1.332", rows=(Row(0, "standard", "", RATES),)),)
+TABLE = proved_table(
+    ModelPrices(model=MODEL, agent="claude", agent_version="2.1.332", rows=(Row(0, "standard", "", RATES),))
 )
 EACH = D("0.0125")
 
@@ -64,7 +65,7 @@ def test_a_price_table_that_comes_later_is_taken(fabricate: Fabricate) -> None:
 def test_prices_that_the_runs_contradict_refuse_every_dollar(bench: Fabricated) -> None:
     (entry,) = TABLE.models
     dear = Row(0, "standard", "", msgspec.structs.replace(RATES, output=D(40)))
-    write(bench.runs.prices, PriceTable((msgspec.structs.replace(entry, rows=(dear,)),)))
+    write(bench.runs.prices, proved_table(msgspec.structs.replace(entry, rows=(dear,))))
     bench.run_all()
     cost = compute(bench.loaded).cost["native"]
     assert {code(each) for each in (cost.total, cost.cache_neutral, cost.cold, cost.warm)} == {Code.COST_UNRECONCILED}

@@ -7,10 +7,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from priced import proved_table
 
 from tokenbench.errors import RunsError
 from tokenbench.ledger.model import Tokens
-from tokenbench.ledger.prices import ModelPrices, PriceTable, Rates, Row, Sample, read, write
+from tokenbench.ledger.prices import ModelPrices, PriceTable, Rates, Row, read, write
 
 D = Decimal
 
@@ -33,7 +34,6 @@ TIERED = ModelPrices(
         Row(0, "fast", "us", rates("9", "9", "9", "9", "9")),
     ),
     plain_regions=("global",),
-    evidence=(Sample(cost=D("0.3"), input=100_000),),
 )
 
 
@@ -90,8 +90,8 @@ def test_a_newer_probe_replaces_the_same_model_in_the_same_version_only() -> Non
 def test_a_table_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "prices.json"
     assert read(path) is None
-    write(path, PriceTable((TIERED,)))
-    assert read(path) == PriceTable((TIERED,))
+    write(path, proved_table(TIERED))
+    assert read(path) == proved_table(TIERED)
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b'{"models": 3}', b'{"model": []}', b"\xff\xfe", b"[" * 5000])

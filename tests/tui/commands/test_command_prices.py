@@ -8,29 +8,27 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from priced import proved_table
 
-from tokenbench.ledger.prices import ModelPrices, PriceTable, Rates, Row, Sample, write
+from tokenbench.ledger.prices import ModelPrices, Rates, Row, write
 
 DATA = Path(__file__).parents[2] / "data"
 STREAM = DATA / "streams" / "claude-2.1.332" / "normal3.jsonl"
 D = Decimal
 OPUS = Rates(D(4), D(5), D(8), D("0.2"), D(20), D("0.01"))
 DOUBLE = Rates(D(8), D(10), D(16), D("0.4"), D(40), D("0.01"))
-TABLE = PriceTable(
-    (
-        ModelPrices(
-            model="claude-opus-5-5",
-            agent="claude",
-            agent_version="2.1.332",
-            rows=(
-                Row(0, "standard", "", OPUS),
-                Row(0, "fast", "", OPUS),
-                Row(100_000, "standard", "", DOUBLE),
-                Row(100_000, "fast", "", DOUBLE),
-            ),
-            plain_regions=("global", "not_available"),
-            evidence=(Sample(cost=D("0.4"), input=100_000),),
+TABLE = proved_table(
+    ModelPrices(
+        model="claude-opus-5-5",
+        agent="claude",
+        agent_version="2.1.332",
+        rows=(
+            Row(0, "standard", "", OPUS),
+            Row(0, "fast", "", OPUS),
+            Row(100_000, "standard", "", DOUBLE),
+            Row(100_000, "fast", "", DOUBLE),
         ),
+        plain_regions=("global", "not_available"),
     )
 )
 
@@ -80,7 +78,7 @@ def test_the_table_is_shown_tier_by_tier(bench: Path) -> None:
     assert lines[2].split() == ["standard", "4", "20", "0.2", "5", "8", "0.01"]
     assert lines[3].split() == ["fast", "as", "standard"]
     assert lines[4].split() == ["above", "100,000,", "standard", "8", "40", "0.4", "10", "16", "0.01"]
-    assert "1 bills" in told.stdout
+    assert "30 bills" in told.stdout
     assert max(map(len, lines)) <= 120
 
 
