@@ -258,10 +258,12 @@ def _prices(loaded: Loaded, runs: Runs, version: str | None) -> Point:
     if not lacking:
         return Point(name="prices", state="ok", what=f"known for {', '.join(models_of(loaded))} in claude {version}")
     meaning = MEANINGS[Code.PRICE_UNKNOWN]
+    limited = loaded.config.limits.experiment_usd is not None
+    later = ", and a run counts for `experiment_usd` only when it has ended" if limited else ""
     return Point(
         name="prices",
         state="note",
-        what=f"{Code.PRICE_UNKNOWN}: none for {', '.join(lacking)}, so dollars will not be checked",
+        what=f"{Code.PRICE_UNKNOWN}: none for {', '.join(lacking)}, so dollars will not be checked{later}",
         remedy=meaning.remedy,
     )
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Generator, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,7 +15,7 @@ from tokenbench.experiment.model import Arm, Limits
 from tokenbench.figures import Code, Refusal, refuse
 from tokenbench.ledger.build import LedgerBuilder
 from tokenbench.ledger.model import Ledger, Live
-from tokenbench.ledger.prices import read_if_sound
+from tokenbench.ledger.prices import ModelPrices, read_if_sound
 from tokenbench.ledger.read import read_ledger
 from tokenbench.rehearsal.api import ScriptedApi
 from tokenbench.rehearsal.served import RunKey
@@ -25,7 +26,7 @@ from tokenbench.runner.prepare import Prepared
 from tokenbench.runner.recovery import ended_fields, spending
 from tokenbench.runner.rooms import Asked, entered, folder_of
 from tokenbench.runner.sandbox import CORPUS
-from tokenbench.runner.schedule import AttemptEnd, Job, Spent
+from tokenbench.runner.schedule import AttemptEnd, Job, Spent, Underway
 from tokenbench.runner.supervise import Command, Ending, Interrupt, Patience, Supervisor
 from tokenbench.text import one_line
 from tokenbench.transcripts.events import (
@@ -133,7 +134,9 @@ class Executor:
             stderr=prepared.runs.stderr(job.stem),
         )
         self._tell_rerun(this)
-        follower = _Follower(this, journal=self._journal, clock=self._clock, spent=self._spent)
+        table = read_if_sound(prepared.runs.prices)
+        prices = table.find(this.model, prepared.cli.version) if table is not None else None
+        follower = _Follower(this, journal=self._journal, clock=self._clock, spent=self._spent, prices=prices)
         async with contextlib.AsyncExitStack() as open_while_it_runs:
             base_url = open_while_it_runs.enter_context(self._address(this))
             marker = prepared.places.marker(job.stem, number)
@@ -304,7 +307,8 @@ class Executor:
 class _Follower:
     """Follows a run's lines: a live ledger for limits and screens, and usage lines for the journal, a few a second."""
 
-    def __init__(self, this: _Try, *, journal: Journal, clock: Clock, spent: Spent) -> None:
+    def __init__(self, this: _Try, *, journal: Journal, clock: Clock, spent: Spent, prices: ModelPrices | None) -> None:
+        self._prices = prices
         self._journal = journal
         self._clock = clock
         self._spent = spent
@@ -321,7 +325,9 @@ class _Follower:
         for line in lines:
             self._builder.feed(line)
         live = self._builder.live()
-        self._spent.live[self._job.stem] = live.seen.total
+        rates = self._prices.rates(live.prompt) if self._prices is not None else None
+        cost = rates.cost(live.seen) if rates is not None else Decimal(0)
+        self._spent.live[self._job.stem] = Underway(live.seen.total, cost)
         if self._job.cell is not None and self._later is None:
             wait = self._told_at + USAGE_SECONDS - self._clock.monotonic()
             if wait <= 0:

@@ -66,14 +66,22 @@ class Backoff:
         return min(self.longest, self.first * 2 ** (failures - 1)) * dice.uniform(0.5, 1.5)
 
 
+class Underway(NamedTuple):
+    """What was seen so far of a run."""
+
+    tokens: int = 0
+    cost: Decimal = Decimal(0)
+    """USD by the price table, a lower bound; 0 where no price is known: then it counts when the run has ended."""
+
+
 @dataclass(slots=True)
 class Spent:
     """Tokens and USD of everything that ran, counted or not, and of what is under way."""
 
     tokens: int = 0
     cost: Decimal = Decimal(0)
-    live: dict[str, int] = field(default_factory=dict[str, int])
-    """Tokens seen of the runs under way, by stem."""
+    live: dict[str, Underway] = field(default_factory=dict[str, Underway])
+    """The runs under way, by stem."""
 
     def add(self, tokens: Tokens, cost: Decimal | None) -> None:
         """Something ended."""
@@ -82,11 +90,12 @@ class Spent:
 
     def reached(self, limits: Limits) -> str:
         """A sentence if a limit of the experiment is reached; empty if none is."""
-        tokens = self.tokens + sum(self.live.values())
+        tokens = self.tokens + sum(run.tokens for run in self.live.values())
+        cost = self.cost + sum(run.cost for run in self.live.values())
         if limits.experiment_tokens is not None and tokens >= limits.experiment_tokens:
             return f"the experiment's limit of {limits.experiment_tokens:,} tokens is reached: {tokens:,}"
-        if limits.experiment_usd is not None and self.cost >= limits.experiment_usd:
-            return f"the experiment's limit of ${limits.experiment_usd} is reached: ${self.cost}"
+        if limits.experiment_usd is not None and cost >= limits.experiment_usd:
+            return f"the experiment's limit of ${limits.experiment_usd} is reached: ${cost}"
         return ""
 
 

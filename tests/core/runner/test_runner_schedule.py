@@ -15,7 +15,7 @@ from tokenbench.errors import RunnerError, RunsError
 from tokenbench.experiment.model import Cell, Limits
 from tokenbench.ledger.model import Tokens
 from tokenbench.runner.journal import Entry, Journal, JournalReader
-from tokenbench.runner.schedule import AttemptEnd, Backoff, Job, Retry, Scheduler, Spent
+from tokenbench.runner.schedule import AttemptEnd, Backoff, Job, Retry, Scheduler, Spent, Underway
 from tokenbench.runner.supervise import Interrupt
 from tokenbench.transcripts.evidence import Outcome
 
@@ -206,9 +206,17 @@ async def test_the_usd_limit_counts_what_earlier_runners_spent(stage: Stage) -> 
 
 
 async def test_tokens_of_runs_under_way_count_for_the_limit(stage: Stage) -> None:
-    stage.spent.live["other"] = 1000
+    stage.spent.live["other"] = Underway(tokens=1000)
     await stage.build(cells(2), experiment_tokens=500).run()
     assert stage.started == []
+
+
+async def test_dollars_of_runs_under_way_count_for_the_limit(stage: Stage) -> None:
+    stage.spent.add(ONE, Decimal("0.75"))
+    stage.spent.live["other"] = Underway(cost=Decimal("0.75"))
+    tally = await stage.build(cells(2), experiment_usd=Decimal("1.5")).run()
+    assert stage.started == []
+    assert "$1.50" in tally.reason
 
 
 async def test_a_limit_ends_the_retries_too(stage: Stage) -> None:
