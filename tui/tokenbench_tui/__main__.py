@@ -3,8 +3,6 @@
 import importlib
 import os
 import sys
-import tempfile
-import traceback
 from pathlib import Path
 
 import click
@@ -83,6 +81,9 @@ def main() -> None:
 
 def _defect(error: Exception) -> str:
     """A sentence for a defect of this program; its traceback goes to a file."""
+    import tempfile
+    import traceback
+
     handle, name = tempfile.mkstemp(prefix="tokenbench-defect-", suffix=".txt")
     with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
         traceback.print_exception(error, file=file)

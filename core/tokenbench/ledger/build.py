@@ -1,7 +1,7 @@
 """A transcript, fed line by line, becomes a ledger; while it grows, `live` says how far it has come."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 from tokenbench.agents.claude.stream import ClaudeReader
 from tokenbench.ledger import assemble
@@ -38,7 +38,7 @@ from tokenbench.transcripts.events import (
     UserRow,
 )
 from tokenbench.transcripts.evidence import Record
-from tokenbench.transcripts.lines import Line
+from tokenbench.transcripts.lines import Line, Lines
 
 SCRIPTED_PREFIX: Final = "msg_scripted_"
 """Beginning of every message id that the scripted API serves."""
@@ -99,26 +99,6 @@ class LedgerBuilder:
         self._prompt = 0
         self._doing = "starting"
         self._last_line = 0
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            CallSeen: self._call,
-            MessagePart: self._part,
-            ToolUse: self._use,
-            ToolResult: self._result,
-            UserRow: self._user,
-            Announcement: self._announce,
-            Ended: self._end,
-            SubagentReport: self._report,
-            Retry: self._retry,
-            Compaction: self._compact,
-            Background: self._background,
-            ModelChange: self._change_model,
-            AgentNotice: self._notice,
-            Superseded: self._supersede,
-            Bad: self._bad.append,
-            Mended: self._mend,
-            Noise: _nothing,
-            Other: _nothing,
-        }
 
     def feed(self, line: Line) -> Sequence[Event]:
         """Take one line in, and return the events it held."""
@@ -126,9 +106,20 @@ class LedgerBuilder:
         self._last_line = line.number
         self._repeated = False
         self._call_key = None
+        handlers = self._handlers
         for event in events:
-            self._handlers[type(event)](event)
+            handlers[type(event)](self, event)
         return events
+
+    def feed_many(self, lines: Lines) -> None:
+        """Take many lines in, as `feed` would one by one, in less time."""
+        handlers = self._handlers
+        for events in self._reader.feed_many(lines):
+            self._repeated = False
+            self._call_key = None
+            for event in events:
+                handlers[type(event)](self, event)
+        self._last_line = lines.first + len(lines.data) - 1
 
     def live(self) -> Live:
         """How far the run has come: lower bounds, never a ledger."""
@@ -298,7 +289,6 @@ class LedgerBuilder:
         self._doing = "retrying"
 
     def _compact(self, event: Compaction) -> None:
-        del event
         self._compacted = True
         self._timeline.compacted()
 
@@ -327,7 +317,30 @@ class LedgerBuilder:
         del event
         self._mended = True
 
+    def _damage(self, event: Bad) -> None:
+        self._bad.append(event)
 
-def _nothing(event: Event) -> None:
-    """Counted by the reader; there is nothing else to do."""
-    del event
+    def _nothing(self, event: Event) -> None:
+        """Counted by the reader; there is nothing else to do."""
+
+    _handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        CallSeen: _call,
+        MessagePart: _part,
+        ToolUse: _use,
+        ToolResult: _result,
+        UserRow: _user,
+        Announcement: _announce,
+        Ended: _end,
+        SubagentReport: _report,
+        Retry: _retry,
+        Compaction: _compact,
+        Background: _background,
+        ModelChange: _change_model,
+        AgentNotice: _notice,
+        Superseded: _supersede,
+        Bad: _damage,
+        Mended: _mend,
+        Noise: _nothing,
+        Other: _nothing,
+    }
+    """What takes in each kind of event. Of the class, so that no builder refers to itself and outlives its use."""

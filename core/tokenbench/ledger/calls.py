@@ -30,11 +30,15 @@ class Call:
     rank: Rank = (False, False, 0, 0)
     variants: dict[_Variant, Usage] = field(default_factory=dict[_Variant, Usage])
     """Whole-message snapshots that differ in more than their output."""
+    counters: Sum = field(init=False)
+    """Those of `usage`; the output is a placeholder unless `final`."""
 
-    @property
-    def counters(self) -> Sum:
-        """Its counters; the output is a placeholder unless `final`."""
-        return of_usage(self.usage)
+    def __post_init__(self) -> None:
+        self.counters = of_usage(self.usage)
+
+    def outdone(self, usage: Usage, final: bool, rank: Rank) -> None:
+        """A snapshot of a higher rank takes the place of the one before it."""
+        self.usage, self.final, self.rank, self.counters = usage, final, rank, of_usage(usage)
 
     def row(self, number: int) -> CallRow:
         """The call as the ledger publishes it."""
@@ -100,7 +104,7 @@ class CallBook:
             call = Call(key, key, seen.model or "", seen.parent, seen.line, seen.usage, seen.final, rank=rank)
             self._calls[key] = call
         elif rank > call.rank:
-            call.usage, call.final, call.rank = seen.usage, seen.final, rank
+            call.outdone(seen.usage, seen.final, rank)
         call.line = min(call.line, seen.line)
         call.model = call.model or seen.model or ""
         if not seen.raw and rank[0]:
@@ -142,6 +146,8 @@ def collisions(calls: Iterable[Call], *, own_log: bool) -> list[str]:
     """
     found: list[str] = []
     for call in calls:
+        if len(call.variants) < 2:
+            continue
         for final in (False, True):
             insides = {inside for _, inside, ended in call.variants if ended == final}
             requests = {request for request, _, ended in call.variants if ended == final and request is not None}
@@ -178,5 +184,5 @@ def request_collisions(calls: Iterable[Call]) -> list[str]:
     return [
         call.message_id
         for call in calls
-        if len({request for request, _, _ in call.variants if request is not None}) > 1
+        if len(call.variants) > 1 and len({request for request, _, _ in call.variants if request is not None}) > 1
     ]

@@ -1,11 +1,13 @@
 """Work on several files at once, in processes, with the results in the order of the files."""
 
+import gc
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
@@ -27,10 +29,14 @@ def in_order(work: Callable[[_Job], _Result], jobs: Sequence[_Job], processes: i
     if processes < 2 or len(jobs) < 2:
         yield from map(work, jobs)
         return
+    # Here, because one file needs no processes, and importing them is a tenth of the start.
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
     told = 0
     waiting: deque[Future[_Result]] = deque()
     try:
-        with ProcessPoolExecutor(processes, initializer=_leave_interrupts_to_the_parent) as pool:
+        with ProcessPoolExecutor(processes, initializer=_begin) as pool:
             try:
                 for job in jobs:
                     waiting.append(pool.submit(work, job))
@@ -50,5 +56,7 @@ def in_order(work: Callable[[_Job], _Result], jobs: Sequence[_Job], processes: i
         yield from map(work, jobs[told:])
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _begin() -> None:
+    """Interrupts are for the parent; looking for cycles would copy all that was there before."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()

@@ -2,9 +2,10 @@
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -15,8 +16,9 @@ from tokenbench.ledger.pool import in_order
 from tokenbench.ledger.prices import PriceTable
 from tokenbench.ledger.process import Models, merged
 from tokenbench.transcripts.evidence import Record
-from tokenbench.transcripts.lines import read_lines
+from tokenbench.transcripts.lines import read_many
 
+_Told = TypeVar("_Told")
 _ENDS: Final = 1 << 16
 """Bytes that are looked at on either end of a file to see whether it is a session file, and of when."""
 _WORTH_A_PROCESS: Final = 16_000_000
@@ -43,8 +45,9 @@ def read_ledger(
     Raises:
         TranscriptError: A file cannot be read at all.
     """
-    earlier = _totals(resumed_from) if resumed_from is not None else None
-    return _read(path, prices).finish(record=record, earlier=earlier, notes=_beside(path))
+    with _no_search_for_cycles():
+        earlier = _totals(resumed_from) if resumed_from is not None else None
+        return _read(path, prices).finish(record=record, earlier=earlier, notes=_beside(path))
 
 
 def read_ledgers(
@@ -54,10 +57,30 @@ def read_ledgers(
     records: Sequence[Record | None] = (),
     prices: Sequence[PriceTable | None] = (),
 ) -> Iterator[Ledger]:
-    """Ledgers in the order of the files, each as soon as it can be told.
+    """Ledgers in the order of the files, each as soon as it can be told; `tell_ledgers` has the rest."""
+    return tell_ledgers(paths, [_itself] * len(paths), resumed_from=resumed_from, records=records, prices=prices)
+
+
+def tell_ledgers(
+    paths: Sequence[Path],
+    tell: Sequence[Callable[[Ledger], _Told]],
+    *,
+    resumed_from: Path | None = None,
+    records: Sequence[Record | None] = (),
+    prices: Sequence[PriceTable | None] = (),
+) -> Iterator[_Told]:
+    """What is to be said of each ledger, in the order of the files, each as soon as it can be told.
 
     A call that several session files hold (resuming and forking copy what was said before) belongs to the earliest of
     them; only for that is a file read out of turn.
+
+    Args:
+        paths: Transcripts.
+        tell: For each file what makes of its ledger what is wanted. It is called where the file was read, which may
+            be another process, so that a long ledger need not be handed over.
+        resumed_from: The transcript that all of them resumed.
+        records: How each run was closed, in the order of the files.
+        prices: The price table of each.
 
     Raises:
         TranscriptError: A file cannot be read at all.
@@ -69,6 +92,7 @@ def read_ledgers(
     pending = list(order)
     jobs = [
         _Job(
+            tell[index],
             path,
             resumed_from,
             records[index] if index < len(records) else None,
@@ -77,28 +101,34 @@ def read_ledgers(
         for index, path in enumerate(paths)
         if index not in order
     ]
-    others = in_order(_ledger, jobs, _processes([job.path for job in jobs]))
+    others = in_order(_told, jobs, _processes([job.path for job in jobs]))
     for index in range(len(paths)):
         if index not in order:
-            yield next(others)
+            yield cast(_Told, next(others))
             continue
         while index not in ready:
             earliest = pending.pop(0)
             builder = _read(paths[earliest], prices[earliest] if earliest < len(prices) else None)
             ready[earliest] = builder.finish(owned_elsewhere=owned, notes=_beside(paths[earliest]))
             owned |= builder.owned()
-        yield ready.pop(index)
+        yield tell[index](ready.pop(index))
 
 
 class _Job(NamedTuple):
+    tell: Callable[[Ledger], object]
     path: Path
     resumed_from: Path | None
     record: Record | None
     prices: PriceTable | None
 
 
-def _ledger(job: _Job) -> Ledger:
-    return read_ledger(job.path, resumed_from=job.resumed_from, record=job.record, prices=job.prices)
+def _told(job: _Job) -> object:
+    found = read_ledger(job.path, resumed_from=job.resumed_from, record=job.record, prices=job.prices)
+    return job.tell(found)
+
+
+def _itself(ledger: Ledger) -> Ledger:
+    return ledger
 
 
 def _processes(paths: Sequence[Path]) -> int:
@@ -110,16 +140,22 @@ def _read(path: Path, prices: PriceTable | None = None) -> LedgerBuilder:
     # A file name need not be UTF-8; JSON has to be.
     name = str(path).encode(errors="surrogateescape").decode(errors="replace")
     builder = LedgerBuilder(transcript=name, prices=prices)
-    # Nothing that is built here refers back to itself; looking for cycles in all that has been built costs a fifth.
+    with _no_search_for_cycles():
+        for lines in read_many(path):
+            builder.feed_many(lines)
+    return builder
+
+
+@contextmanager
+def _no_search_for_cycles() -> Generator[None]:
+    """Nothing that is built here refers back to itself; looking for cycles in all that has been built costs a fifth."""
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for line in read_lines(path):
-            builder.feed(line)
+        yield
     finally:
         if collecting:
             gc.enable()
-    return builder
 
 
 def _totals(path: Path) -> Models:

@@ -4,13 +4,13 @@ A reader of `tokenbench.agents` turns a line into these events; the ledger and t
 are tokens. Texts are as the model or the tool wrote them: hostile until they have gone through `tokenbench.text`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Literal, Protocol
 
 import msgspec
 
-from tokenbench.transcripts.lines import Line
+from tokenbench.transcripts.lines import Line, Lines
 
 
 class Announcement(msgspec.Struct, frozen=True):
@@ -305,6 +305,10 @@ class Reader(Protocol):
     @property
     def own_log(self) -> bool:
         """Whether this is the agent's own log of a session, which holds no result, and not its output."""
+        ...
+
+    def feed_many(self, lines: Lines) -> Iterator[Sequence[Event]]:
+        """The events of many lines, line by line, in order, as they are asked for; those without may be left out."""
         ...
 
     def feed(self, line: Line) -> Sequence[Event]:

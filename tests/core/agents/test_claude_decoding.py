@@ -1,6 +1,7 @@
 """However a line is decoded, quickly or part by part, it holds the same events."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tokenbench.agents.claude import wire
 from tokenbench.agents.claude.stream import ClaudeReader
 from tokenbench.transcripts.events import Event
-from tokenbench.transcripts.lines import Line, read_lines
+from tokenbench.transcripts.lines import Line, Lines, LineSplitter, read_lines, read_many
 
 DATA = Path(__file__).parents[2] / "data"
 FILES = sorted(path for path in DATA.rglob("*.jsonl") if ".calls." not in path.name and b"session" in path.read_bytes())
@@ -25,14 +26,24 @@ def quickly(lines: list[Line]) -> tuple[list[Event], dict[str, int], bool]:
 def part_by_part(lines: list[Line]) -> tuple[list[Event], dict[str, int], bool]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wire, "decode_row", lambda data: wire.decode(data, wire.Row))
-        patch.setattr(wire, "delta_of", lambda data: None)
+        patch.setattr(wire, "is_delta", lambda data: False)
         return quickly(lines)
+
+
+def together(many: Iterable[Lines]) -> tuple[list[Event], dict[str, int], bool]:
+    reader = ClaudeReader()
+    return (
+        [event for lines in many for found in reader.feed_many(lines) for event in found],
+        dict(reader.counts),
+        reader.own_log,
+    )
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_capture_and_case(path: Path) -> None:
     lines = list(read_lines(path))
     assert quickly(lines) == part_by_part(lines)
+    assert together(read_many(path)) == together(read_many(path, about=1)) == quickly(lines)
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.just("\ud800") | st.just(1e400)
@@ -80,3 +91,28 @@ def test_rows_with_faults_anywhere(found: list[Any], cut: int) -> None:
     texts = [json.dumps(row, separators=(",", ":")).encode() for row in found]
     lines = [Line(number, text[: len(text) - cut] if number == 2 else text) for number, text in enumerate(texts, 1)]
     assert quickly(lines) == part_by_part(lines)
+    assert together([Lines(1, [line.data + b"\n" for line in lines])]) == quickly(lines)
+
+
+DELTA = b'{"type":"stream_event","event":{"type":"content_block_delta","index":0},"session_id":"s","uuid":"u"}'
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param([DELTA + b" " + DELTA], id="two in a line"),
+        pytest.param([DELTA[:50], DELTA[50:]], id="cut in two"),
+        pytest.param([DELTA.replace(b'"u"', b'"}'), b'"}'], id="cut in a string"),
+        pytest.param([DELTA + b" " + DELTA, DELTA.replace(b'"u"', b'"}'), DELTA], id="as many objects as lines"),
+        pytest.param([DELTA.replace(b'"s"', b"null")], id="of no session"),
+        pytest.param([DELTA.replace(b"session_id", b"sessionId")], id="of a session file"),
+        pytest.param([DELTA.replace(b'"u"', b"NaN")], id="no strict JSON"),
+        pytest.param([b"\xef\xbb\xbf" + DELTA], id="with a byte order mark"),
+        pytest.param([DELTA + b"\r"], id="with a CR"),
+        pytest.param([b"", b"log text"], id="among other lines"),
+    ],
+)
+def test_pieces_of_content_are_counted_in_one_go_only_where_each_line_is_one(odd: list[bytes]) -> None:
+    data = b"\n".join([DELTA, DELTA, *odd, DELTA, DELTA, b""])
+    lines = LineSplitter().feed(data)
+    assert together([Lines(1, [line + b"\n" for line in data.split(b"\n")[:-1]])]) == quickly(lines)

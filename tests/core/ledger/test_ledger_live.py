@@ -1,13 +1,18 @@
 """What is seen of a run while it goes on."""
 
+import gc
 import time
+import weakref
+from pathlib import Path
 
+import pytest
 from streams import DATA, Script, read, text, tool
 
+from tokenbench.ledger import read_ledger
 from tokenbench.ledger.build import LedgerBuilder
 from tokenbench.ledger.model import Live, Tokens
 from tokenbench.transcripts.events import Announcement, Ended
-from tokenbench.transcripts.lines import LineSplitter
+from tokenbench.transcripts.lines import Line, LineSplitter, read_lines
 
 
 def follow(script: Script) -> list[Live]:
@@ -88,3 +93,27 @@ def test_a_ledger_can_be_asked_for_while_the_run_goes_on() -> None:
     builder.feed(lines[-1])
     assert builder.finish().token_reconciled is True
     assert builder.finish() == builder.finish()
+
+
+@pytest.mark.parametrize(
+    "path", sorted(path for path in DATA.rglob("*.jsonl") if ".calls." not in path.name), ids=lambda path: path.stem
+)
+def test_a_transcript_that_is_followed_has_the_ledger_of_one_that_is_read(path: Path) -> None:
+    builder = LedgerBuilder(transcript=str(path))
+    for line in read_lines(path):
+        builder.feed(line)
+    assert builder.finish() == read_ledger(path)
+
+
+def test_a_builder_that_nobody_needs_is_gone_without_a_search_for_cycles() -> None:
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        builder = LedgerBuilder(transcript="t")
+        builder.feed(Line(1, b'{"type":"system","subtype":"init"}'))
+        gone = weakref.ref(builder)
+        del builder
+        assert gone() is None
+    finally:
+        if collecting:
+            gc.enable()

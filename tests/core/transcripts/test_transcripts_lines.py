@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbench.errors import TranscriptError
-from tokenbench.transcripts.lines import Line, LineSplitter, read_lines
+from tokenbench.transcripts.lines import Line, LineSplitter, read_lines, read_many
 
 
 def split(data: bytes, *sizes: int) -> list[Line]:
@@ -51,6 +51,17 @@ def test_a_file_gives_the_lines_of_its_bytes(tmp_path_factory: pytest.TempPathFa
     path = tmp_path_factory.mktemp("lines") / "t.jsonl"
     path.write_bytes(data)
     assert list(read_lines(path)) == split(data)
+
+
+@given(st.binary(max_size=60), st.integers(1, 70))
+def test_however_many_lines_come_together_they_are_the_same(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, about: int
+) -> None:
+    path = tmp_path_factory.mktemp("lines") / "t.jsonl"
+    path.write_bytes(data)
+    many = list(read_many(path, about=about))
+    assert b"".join(part for lines in many for part in lines.data) == data
+    assert [lines.line(index) for lines in many for index in range(len(lines.data))] == split(data)
 
 
 def test_a_line_of_megabytes_is_one_line(tmp_path: Path) -> None:

@@ -21,6 +21,17 @@ def modules_after(code: str) -> set[str]:
     return set(out.stdout.splitlines()[-1].split())
 
 
+def test_the_ledger_of_a_transcript_outside_an_experiment_loads_nothing_of_experiments(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"type":"system","subtype":"init","session_id":"s"}\n')
+    code = "from tokenbench_tui.commands.ledger import ledger"
+    read = f"{code}; ledger.main(['--json', {str(tmp_path / 't.jsonl')!r}], standalone_mode=False)"
+    names = f"{read}\nimport sys; print(' '.join(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", names], capture_output=True, text=True, check=True)
+    loaded = set(out.stdout.splitlines()[-1].split())
+    assert "tokenbench.ledger.read" in loaded
+    assert not {"tokenbench.findings", "tokenbench.grading", "tokenbench.runner", "multiprocessing"} & loaded
+
+
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "tokenbench_tui", *arguments],

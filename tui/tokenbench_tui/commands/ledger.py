@@ -1,13 +1,17 @@
 """`ledger`: what transcripts cost, reconciled to the CLI's totals or refused with both sides."""
 
+import importlib
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 if TYPE_CHECKING:
+    from tokenbench.ledger.attribution.model import Attributed
+    from tokenbench.ledger.model import Ledger
     from tokenbench.ledger.prices import PriceTable
     from tokenbench.transcripts.evidence import Record, Runs
 
@@ -39,12 +43,7 @@ def ledger(
 
     Exit code 0: all are token-reconciled; 1: some are refused; 2: a file cannot be read, or is no transcript at all.
     """
-    from tokenbench.findings.shares import attribute_transcript
-    from tokenbench.ledger import read_ledgers
-    from tokenbench.ledger.attribution.plain import lines
-    from tokenbench.ledger.model import withhold
-    from tokenbench.ledger.plain import text
-    from tokenbench.ledger.shape import line
+    from tokenbench.ledger import tell_ledgers
     from tokenbench.text import one_line
 
     for path in (*files, *([resumed_from] if resumed_from is not None else [])):
@@ -55,24 +54,65 @@ def ledger(
     closed = [home is not None and _closed(home) for home in homes]
     if peek:
         _confess([(path, home) for path, home, shut in zip(files, homes, closed, strict=True) if home and shut])
+    # Loaded before there are processes that read for this one, so that they need not.
+    for name in ("shape", *(() if as_json else ("plain", "attribution.plain")), "attribution.attribute"):
+        importlib.import_module(f"tokenbench.ledger.{name}")
+    tell = [
+        partial(_tell, _Sheet(path, home, table, shut and not peek, as_json))
+        for path, home, table, shut in zip(files, homes, tables, closed, strict=True)
+    ]
     status = 0
-    for number, found in enumerate(read_ledgers(files, resumed_from=resumed_from, records=records, prices=tables)):
-        shown = withhold(found) if closed[number] and not peek else found
-        if shown.token_reconciled is False:
+    found = tell_ledgers(files, tell, resumed_from=resumed_from, records=records, prices=tables)
+    for number, told in enumerate(found):
+        if told.refused:
             status = max(status, SOME_REFUSED)
-        parts = attribute_transcript(homes[number], files[number].name.split(".", 1)[0], found, tables[number])
-        if as_json:
-            sys.stdout.buffer.write(line(shown, parts) + b"\n")
-        else:
-            separator = "\n" if number else ""
-            page = "\n".join((text(shown), *(lines(parts) if found.tokens is not None else ())))
-            sys.stdout.buffer.write(f"{separator}{page}\n".encode("utf-8", "replace"))
+        separator = b"\n" if number and not as_json else b""
+        sys.stdout.buffer.write(separator + told.page + b"\n")
         sys.stdout.buffer.flush()
-        if shown.counts and shown.counts.keys() <= {"noise", "damaged"}:
+        if told.empty:
             status = NO_TRANSCRIPT
             problem = "holds no event of an agent. Restore its original bytes, or run the cell again."
-            click.echo(f"tokenbench-tui: {one_line(shown.transcript)}: {problem}", err=True)
+            click.echo(f"tokenbench-tui: {one_line(told.name)}: {problem}", err=True)
     return status
+
+
+class _Sheet(NamedTuple):
+    """What is to be printed of a transcript."""
+
+    path: Path
+    home: "Runs | None"
+    prices: "PriceTable | None"
+    withheld: bool
+    """Its answer is."""
+    as_json: bool
+
+
+class _Told(NamedTuple):
+    page: bytes
+    """Without its last newline."""
+    name: str
+    refused: bool
+    empty: bool
+    """No line of the transcript was an event."""
+
+
+def _tell(sheet: _Sheet, found: "Ledger") -> _Told:
+    """The page of a ledger; made in the process that read the transcript."""
+    from tokenbench.ledger.model import withhold
+
+    shown = withhold(found) if sheet.withheld else found
+    parts = _parts(sheet.home, sheet.path, found, sheet.prices)
+    if sheet.as_json:
+        from tokenbench.ledger.shape import line
+
+        page = line(shown, parts)
+    else:
+        from tokenbench.ledger.attribution.plain import lines
+        from tokenbench.ledger.plain import text
+
+        page = "\n".join((text(shown), *(lines(parts) if found.tokens is not None else ()))).encode("utf-8", "replace")
+    empty = bool(shown.counts) and shown.counts.keys() <= {"noise", "damaged"}
+    return _Told(page, shown.transcript, shown.token_reconciled is False, empty)
 
 
 def _check(path: Path) -> None:
@@ -99,6 +139,17 @@ def _home(path: Path) -> "Runs | None":
         if (candidate / "seal.json").is_file():
             return Runs(candidate)
     return None
+
+
+def _parts(home: "Runs | None", path: Path, found: "Ledger", table: "PriceTable | None") -> "Attributed":
+    """Where the tokens went; what knows of experiments takes its time to load, and is loaded only for one."""
+    if home is None:
+        from tokenbench.ledger.attribution.attribute import attribute
+
+        return attribute(found, None, prompt=None)
+    from tokenbench.findings.shares import attribute_transcript
+
+    return attribute_transcript(home, path.name.split(".", 1)[0], found, table)
 
 
 def _prices(homes: "Sequence[Runs | None]", price_file: Path | None) -> "list[PriceTable | None]":

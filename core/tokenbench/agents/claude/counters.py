@@ -8,6 +8,8 @@ from tokenbench.transcripts.events import ModelUsage, Usage
 MOST_TOKENS: Final = 10**12
 """A counter above this is damage: it is a million times the largest context window."""
 
+_NAMES: Final = ("input", "cache_write", "cache_write_5m", "cache_write_1h", "cache_read", "output", "web_searches")
+
 
 def usage_of(usage: ApiUsage | None) -> Usage | str:
     """The counters, or what is impossible about one of them."""
@@ -40,15 +42,8 @@ def _counters(
     speed: object = None,
     region: object = None,
 ) -> Usage | str:
-    for name, value in (
-        ("input", input),
-        ("cache_write", cache_write),
-        ("cache_write_5m", cache_write_5m),
-        ("cache_write_1h", cache_write_1h),
-        ("cache_read", cache_read),
-        ("output", output),
-        ("web_searches", web_searches),
-    ):
+    counters = (input, cache_write, cache_write_5m, cache_write_1h, cache_read, output, web_searches)
+    for name, value in zip(_NAMES, counters, strict=True):
         if value is not None and not 0 <= value <= MOST_TOKENS:
             return f"{name} is {value}"
     if cache_write is None:

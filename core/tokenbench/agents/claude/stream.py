@@ -7,6 +7,7 @@ never an error.
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final, Literal
 
 import msgspec
@@ -40,7 +41,7 @@ from tokenbench.transcripts.events import (
     UserRow,
 )
 from tokenbench.transcripts.images import image_size
-from tokenbench.transcripts.lines import Line
+from tokenbench.transcripts.lines import Line, Lines
 
 SYNTHETIC: Final = "<synthetic>"
 """Model of the rows that the CLI writes itself; they are no calls."""
@@ -84,6 +85,7 @@ class ClaudeReader:
         self._subagents: set[str] = set()
         self._refused: set[str] = set()
         self._announced = False
+        self._latest: tuple[wire.ApiUsage | None, Usage | str] = (None, Usage())
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -95,13 +97,31 @@ class ClaudeReader:
         """Whether the rows are those of a session file of `~/.claude/projects`."""
         return self._log_rows > 0 and self._stream_rows == 0
 
+    def feed_many(self, lines: Lines) -> Iterator[list[Event]]:
+        """The events of many lines, as `feed` gives them one by one; lines without any may be left out."""
+        number = lines.first
+        for is_delta, run in groupby(lines.data, wire.begins_delta):
+            together = tuple(run)
+            if is_delta and wire.are_deltas(together):
+                self._deltas(len(together))
+                number += len(together)
+                continue
+            for data in together:
+                row = None if is_delta else wire.whole_row(data)
+                if row is None or row.uuid is None:
+                    # Whatever is not plain; a row without an id is known by its bytes, without their newline.
+                    yield self.feed(lines.line(number - lines.first))
+                else:
+                    found: list[Event] = []
+                    self._events(number, data, row, found)
+                    yield found
+                number += 1
+
     def feed(self, line: Line) -> list[Event]:
         """The events of one line; any bytes whatever are accepted."""
         data = line.data
-        delta = wire.delta_of(data)
-        if delta is not None and delta.session_id is not None:
-            self._stream_rows += 1
-            self._count("stream_event")
+        if wire.is_delta(data):
+            self._deltas(1)
             return []
         if data.startswith(_BOM):
             data = data[len(_BOM) :]
@@ -113,7 +133,9 @@ class ClaudeReader:
             return self._rejected(line, data, strict=True)
         except wire.Unreadable:
             return self._rejected(line, data, strict=False)
-        return list(self._events(line.number, data, row))
+        found: list[Event] = []
+        self._events(line.number, data, row, found)
+        return found
 
     def _rejected(self, line: Line, data: bytes, *, strict: bool) -> list[Event]:
         """Noise, damage, or a row that could be mended; `strict` JSON only holds a field of another kind."""
@@ -145,88 +167,93 @@ class ClaudeReader:
         counters = [problem for problem in problems if problem.path.startswith("message.usage")]
         if row.type == "assistant":
             found.extend(Bad(line.number, f"{problem.path} is {problem.value}", "assistant") for problem in counters)
-        found.extend(self._events(line.number, text, row, damaged=bool(counters)))
+        self._events(line.number, text, row, found, damaged=bool(counters))
         return found
 
-    def _events(self, line: int, data: bytes, row: Row | WholeRow, *, damaged: bool = False) -> Iterator[Event]:
+    def _events(
+        self, line: int, data: bytes, row: Row | WholeRow, found: list[Event], *, damaged: bool = False
+    ) -> None:
         if row.session_id is not None:
             self._stream_rows += 1
         elif row.session_id_of_log is not None:
             self._log_rows += 1
         kind = row.type or "untyped"
         self._count(f"{kind}/{row.subtype}" if kind == "system" and row.subtype else kind)
-        row_id = _row_id(row.uuid, data)
-        match row.type:
+        row_id = row.uuid or _row_id(None, data)
+        match kind:
             case "assistant":
-                yield from self._assistant(line, row_id, row, damaged)
+                self._assistant(line, row_id, row, found, damaged)
             case "user":
-                yield from self._user(line, row_id, row)
+                self._user(line, row_id, row, found)
             case "stream_event":
-                yield from self._raw_event(line, row_id, row)
+                found.extend(self._raw_event(line, row_id, row))
             case "result":
                 self._stream_rows += 1
-                yield from self._result(line, data)
+                found.extend(self._result(line, data))
             case "system":
-                yield from self._system(line, row_id, data, row)
+                found.extend(self._system(line, row_id, data, row))
             case _:
-                yield Other(line, kind)
+                found.append(Other(line, kind))
         if row.session_id is None and row.session_id_of_log is not None and not self._announced:
             self._announced = True
-            yield Announcement(row.version, None, (), (), row.cwd, line, row.session_id_of_log)
+            found.append(Announcement(row.version, None, (), (), row.cwd, line, row.session_id_of_log))
 
-    def _assistant(self, line: int, row_id: str, row: Row | WholeRow, damaged: bool) -> Iterator[Event]:
+    def _assistant(self, line: int, row_id: str, row: Row | WholeRow, found: list[Event], damaged: bool) -> None:
         message = row.message
         if message is None:
-            yield Bad(line, "an assistant row without its message", "assistant")
+            found.append(Bad(line, "an assistant row without its message", "assistant"))
             return
-        blocks = _blocks(message.content)
-        parent = _parent(row)
+        blocks = message.content if type(message.content) is list else _blocks(message.content)
+        parent = row.parent_tool_use_id or _parent(row)
         if message.model == SYNTHETIC or row.is_api_error_message or row.is_api_error_of_log:
             text = "".join(block.text or "" for block in blocks)
-            yield AgentNotice(line, text, wire.optional(row.error, str), row_id, parent)
+            found.append(AgentNotice(line, text, wire.optional(row.error, str), row_id, parent))
             return
-        usage = usage_of(message.usage)
+        usage = self._usage(message.usage)
         if isinstance(usage, str):
-            yield Bad(line, f"message.usage.{usage}", "assistant")
+            found.append(Bad(line, f"message.usage.{usage}", "assistant"))
         elif not damaged:
-            yield CallSeen(
-                line=line,
-                message_id=message.id,
-                row_id=row_id,
-                model=message.model,
-                usage=usage,
-                final=message.stop_reason is not None,
-                parent=parent,
-                request_id=row.request_id or row.request_id_of_log,
-            )
-        superseded = wire.optional(row.supersedes, list[str])
-        if superseded:
-            yield Superseded(line, (), tuple(superseded))
+            request_id = row.request_id or row.request_id_of_log
+            final = message.stop_reason is not None
+            found.append(CallSeen(line, message.id, row_id, message.model, usage, final, parent, False, request_id))
+        if row.supersedes is not wire.EMPTY:
+            superseded = wire.optional(row.supersedes, list[str])
+            if superseded:
+                found.append(Superseded(line, (), tuple(superseded)))
         for block in blocks:
             match block.type:
                 case "text":
-                    yield MessagePart(line, message.id, parent, "text", block.text or "")
+                    found.append(MessagePart(line, message.id, parent, "text", block.text or ""))
                 case "thinking":
-                    yield MessagePart(line, message.id, parent, "thinking", block.thinking or "")
+                    found.append(MessagePart(line, message.id, parent, "thinking", block.thinking or ""))
                 case "tool_use" | "server_tool_use" if block.id is not None:
                     if block.name in SUBAGENT_TOOLS:
                         self._subagents.add(block.id)
-                    arguments = wire.optional(block.input, dict[str, object]) or {}
-                    yield ToolUse(line, block.id, block.name or "", arguments, message.id, parent)
+                    arguments = wire.arguments_of(block.input)
+                    found.append(ToolUse(line, block.id, block.name or "", arguments, message.id, parent))
                 case "web_search_tool_result" | "web_fetch_tool_result" if block.tool_use_id is not None:
-                    yield ToolResult(line, block.tool_use_id, False, False, "", (), (block.type,), parent)
+                    found.append(ToolResult(line, block.tool_use_id, False, False, "", (), (block.type,), parent))
                 case _:
                     pass
 
-    def _user(self, line: int, row_id: str, row: Row | WholeRow) -> Iterator[Event]:
+    def _usage(self, usage: wire.ApiUsage | None) -> Usage | str:
+        """The counters; the rows of one message repeat them."""
+        if usage is None or usage != self._latest[0]:
+            self._latest = usage, usage_of(usage)
+        return self._latest[1]
+
+    def _user(self, line: int, row_id: str, row: Row | WholeRow, found: list[Event]) -> None:
         parent = _parent(row)
         blocks = _blocks(row.message.content if row.message is not None else None)
-        first = next((block.text for block in blocks if block.type == "text" and block.text), "")
         nudge: _Nudge | None = None
         if row.is_synthetic or row.is_meta:
-            nudge = _nudge(first)
-        yield UserRow(line, row_id, parent, nudge, bool(row.is_replay))
-        metas = wire.optional(row.tool_result_meta, list[wire.ResultMeta]) or []
+            nudge = _nudge(next((block.text for block in blocks if block.type == "text" and block.text), ""))
+        found.append(UserRow(line, row_id, parent, nudge, bool(row.is_replay)))
+        metas = (
+            wire.optional(row.tool_result_meta, list[wire.ResultMeta]) or ()
+            if row.tool_result_meta is not wire.EMPTY
+            else ()
+        )
         rejected = {
             meta.id for meta in metas if meta.permission_decision and meta.permission_decision.decision == "reject"
         }
@@ -238,9 +265,9 @@ class ClaudeReader:
             is_error = bool(block.is_error)
             if is_error and not denied:
                 denied = _DENIALS.match(text) is not None
-            yield ToolResult(line, block.tool_use_id, is_error, denied, text, images, others, parent)
+            found.append(ToolResult(line, block.tool_use_id, is_error, denied, text, images, others, parent))
             if block.tool_use_id in self._subagents:
-                yield from self._report(line, block.tool_use_id, row)
+                found.extend(self._report(line, block.tool_use_id, row))
 
     def _report(self, line: int, tool_use_id: str, row: Row | WholeRow) -> Iterator[Event]:
         raw = row.tool_use_result if memoryview(row.tool_use_result) else row.tool_use_result_of_log
@@ -369,10 +396,14 @@ class ClaudeReader:
             row_id=_row_id(result.uuid, data),
         )
 
-    def _count(self, kind: str) -> None:
+    def _deltas(self, number: int) -> None:
+        self._stream_rows += number
+        self._count("stream_event", number)
+
+    def _count(self, kind: str, number: int = 1) -> None:
         if kind not in self._counts and len(self._counts) >= _MOST_KINDS:
             kind = "other kinds"
-        self._counts[kind] = self._counts.get(kind, 0) + 1
+        self._counts[kind] = self._counts.get(kind, 0) + number
 
 
 def _parent(row: Row | WholeRow) -> str | None:

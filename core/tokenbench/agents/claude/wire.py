@@ -8,6 +8,7 @@ library, mended, and decoded from what was left.
 
 import json
 import re
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -133,10 +134,10 @@ class WholeRow(_Row):
     message: WholeMessage | None = None
 
 
-class Delta(msgspec.Struct):
+class Delta(msgspec.Struct, gc=False):
     """A raw event of which nothing counts, with what tells its line from one of a session file."""
 
-    session_id: str | None = None
+    session_id: str
 
 
 class Server(msgspec.Struct):
@@ -265,6 +266,7 @@ _ROW: Final = msgspec.json.Decoder(Row)
 _WHOLE_ROW: Final = msgspec.json.Decoder(WholeRow)
 _DELTA: Final = msgspec.json.Decoder(Delta)
 _DELTA_BEGINS: Final = b'{"type":"stream_event","event":{"type":"content_block_'
+_ARGUMENTS: Final = msgspec.json.Decoder(dict[str, object])
 _CONTENT: Final = msgspec.json.Decoder(str | list[Block])
 
 
@@ -280,14 +282,40 @@ def decode_row(data: bytes) -> Row | WholeRow:
         return _ROW.decode(data)
 
 
-def delta_of(data: bytes) -> Delta | None:
-    """A piece of a content block as partial messages print it, which is most of their lines; None for any other."""
-    if not data.startswith(_DELTA_BEGINS):
-        return None
+def whole_row(line: bytes) -> WholeRow | None:
+    """A line, with or without its newline, that can be decoded in one go; None for any other."""
     try:
-        return _DELTA.decode(data)
+        return _WHOLE_ROW.decode(line)
     except Unreadable:
         return None
+
+
+def is_delta(data: bytes) -> bool:
+    """Whether a line, without its newline, is a piece of a content block in a live stream."""
+    if not data.startswith(_DELTA_BEGINS):
+        return False
+    try:
+        _DELTA.decode(data)
+    except Unreadable:
+        return False
+    return True
+
+
+def begins_delta(line: bytes) -> bool:
+    """Whether a line begins as a piece of a content block, as most of partial messages do, and ends as an object."""
+    return line.startswith(_DELTA_BEGINS) and line.endswith(b"}\n")
+
+
+def are_deltas(lines: Sequence[bytes]) -> bool:
+    """Whether lines that begin as pieces of content blocks all are just that, each one object of a live stream.
+
+    They are decoded in one go. A newline cannot have been taken for part of an object: inside a string it is refused,
+    and outside one no object goes on with `}`, newline, `{`. So as many objects as lines means one a line.
+    """
+    try:
+        return len(_DELTA.decode_lines(b"".join(lines))) == len(lines)
+    except Unreadable:
+        return False
 
 
 def blocks_of(content: Raw) -> str | list[Block]:
@@ -301,6 +329,14 @@ def blocks_of(content: Raw) -> str | list[Block]:
         if start == b'"':
             return optional(content, str) or ""
         return (optional(content, list[Block]) or []) if start == b"[" else []
+
+
+def arguments_of(data: Raw) -> dict[str, object]:
+    """The arguments of a tool use; empty where they are no object."""
+    try:
+        return _ARGUMENTS.decode(data)
+    except Unreadable:
+        return optional(data, dict[str, object]) or {}
 
 
 def decode(data: bytes | Raw, kind: type[_T]) -> _T:
