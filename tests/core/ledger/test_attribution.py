@@ -12,6 +12,7 @@ from tokenbench.ledger.attribution.attribute import attribute
 from tokenbench.ledger.attribution.model import Attribution, ClassPrices, Part
 from tokenbench.ledger.attribution.plain import lines
 from tokenbench.ledger.attribution.rates import Rate, Rates
+from tokenbench.ledger.attribution.settling import NOTES_MOST
 from tokenbench.ledger.model import CallRow, Ledger, Tokens
 from tokenbench.ledger.prices import ModelPrices, PriceTable, Row
 from tokenbench.ledger.prices import Rates as TableRates
@@ -66,6 +67,39 @@ class TestCompaction:
         assert got.billed_input == 26_518
 
 
+class TestWhatACompactionKeeps:
+    """The last messages stay behind the summary: their results are billed on."""
+
+    def found(self, *, kept: bool) -> Attribution:
+        script = Script()
+        script.call("m1", (0, 3000, 0, 0, 40), tool("t1"), stop="tool_use")
+        script.result_of("t1", "x" * 2785)
+        script.call("m2", (0, 1040, 0, 3000, 40), tool("t2"), stop="tool_use")
+        script.result_of("t2", "x" * 557)
+        rows = [row["uuid"] for row in script.rows if row["type"] == "user"]
+        script.row(
+            "system",
+            subtype="compact_boundary",
+            compact_metadata={"trigger": "auto", "preserved_messages": {"uuids": rows[-1:] if kept else []}},
+        )
+        script.call("m3", (0, 640, 0, 3000, 20), text("done"), stop="end_turn")
+        script.end((0, 4680, 0, 6000, 100), {"claude-opus-4-8": (0, 4680, 0, 6000, 100)})
+        return parts_of(script.ledger())
+
+    def test_a_result_that_stayed_is_billed_again_and_counted_once(self) -> None:
+        got = self.found(kept=True)
+        assert part(got, "result").unique == 1200
+        assert part(got, "result").billed == 1000 + 200
+
+    def test_the_unique_context_holds_each_thing_once(self) -> None:
+        # The prompts hold 3,000 + 40 + 1,000, then 400 + 40 + 200 beside the prefix; the last answer is billed nowhere.
+        assert self.found(kept=True).unique_context == 4040 + 640
+
+    def test_what_did_not_stay_is_the_summary(self) -> None:
+        kept, dropped = part(self.found(kept=True), "summary"), part(self.found(kept=False), "summary")
+        assert (kept.billed, dropped.billed) == (640 - 200 - 40, 640)
+
+
 class TestParallelTools:
     """44: results come back in another order than they were asked for, in several rows."""
 
@@ -102,7 +136,8 @@ class TestDenials:
 def test_long_lines_are_attributed_whole() -> None:
     found = case("31")
     got = parts_of(found)
-    assert part(got, "result", "Read").unique == round(70_000 / 2.785)
+    # 70,000 / 2.785 = 25,135; the prompt grew by 26,000, which is within the error of a shape that nobody measured.
+    assert 25_135 <= part(got, "result", "Read").unique <= 26_000
     # 1,200,000 / 2.785 = 430,880 is more than the prompt grew by.
     assert 429_900 < part(got, "result", "mcp__dump__all").unique <= 430_000
 
@@ -195,7 +230,15 @@ class TestOneTool:
         got = attribute(self.found(), low, prompt=None)
         assert isinstance(got, Attribution)
         assert part(got, "result").unique == 1050 - 40
-        assert part(got, "result").bound_unique >= round(2785 / 2.0) - 1010
+        # 1,392 is not beyond the error of a shape that nobody measured: the growth is what is known best.
+        assert part(got, "result").bound_unique <= NOTES_MOST + 40
+
+    def test_an_estimate_that_contradicts_the_growth_is_as_unsure_as_they_differ(self) -> None:
+        low = Rates(by_shape={"code": Rate(characters_per_token=1.5)})
+        got = attribute(self.found(), low, prompt=None)
+        assert isinstance(got, Attribution)
+        assert part(got, "result").unique == 1050 - 40
+        assert part(got, "result").bound_unique >= round(2785 / 1.5) - 1010
 
     def test_estimates_that_are_together_too_high_leave_a_negative_rest(self) -> None:
         low = Rates(by_shape={"code": Rate(characters_per_token=2785 / 1040)})
@@ -245,7 +288,8 @@ def runs(draw: st.DrawFn) -> tuple[Script, int]:
         for key in draw(st.permutations(tools)):
             script.result_of(key, "x" * draw(st.integers(0, 9000)), is_error=draw(st.booleans()))
         if not last and draw(st.integers(0, 5)) == 0:
-            script.row("system", subtype="compact_boundary")
+            rows = draw(st.lists(st.sampled_from([row["uuid"] for row in script.rows])))
+            script.row("system", subtype="compact_boundary", compact_metadata={"preserved_messages": {"uuids": rows}})
     script.end(totals, {"claude-opus-4-8": totals})
     return script, sum(totals[:4])
 

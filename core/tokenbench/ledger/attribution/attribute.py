@@ -6,7 +6,7 @@ Estimates are rounded to integers once, where they arise, and then only multipli
 rounded; what is left over, which can be negative, is `unattributed`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import ceil, sqrt
@@ -20,6 +20,7 @@ from tokenbench.ledger.attribution.items import UNATTRIBUTED, Item, Key
 from tokenbench.ledger.attribution.model import Attributed, Attribution, Kind, Part, Weights
 from tokenbench.ledger.attribution.own import own_words
 from tokenbench.ledger.attribution.rates import Rates, Shape
+from tokenbench.ledger.attribution.settling import NOTES_MOST, settle
 from tokenbench.ledger.attribution.threads import Piece, Step, Thread
 from tokenbench.ledger.model import CallRow, Ledger
 from tokenbench.ledger.shell import Use
@@ -51,13 +52,15 @@ class _Book:
     context: int = 0
     """Tokens of all prompts, what they share counted once."""
 
-    def add(self, item: Item, times: int) -> None:
+    def add(self, item: Item, times: int, *, again: bool = False) -> None:
+        """Count a thing that so many calls billed; `again` if it has been counted for calls before."""
         total = self.totals.setdefault(item.key, _Total())
-        total.unique += item.tokens
+        if not again:
+            total.unique += item.tokens
+            total.bound_unique += item.bound
+            total.squares_unique += item.scatter**2
         total.billed += item.tokens * times
-        total.bound_unique += item.bound
         total.bound_billed += item.bound * times
-        total.squares_unique += item.scatter**2
         total.squares_billed += (item.scatter * times) ** 2
 
 
@@ -112,63 +115,75 @@ def _thread(book: _Book, ledger: Ledger, thread: Thread, calls: Sequence[CallRow
     words = own_words(calls, steps, rates, ledger.main.output if thread.parent is None and ledger.main else None)
     book.add(prefix, len(calls))
     segment = [prefix, opening]
+    known: dict[str, list[Item]] = {}
+    grew: dict[str, int] = {}
     begin = 0
     for end in (*(at + 1 for at, step in enumerate(steps[:-1]) if step.compacted), len(calls)):
         if begin:
-            kept = min(prefix.tokens, billed[begin])
-            segment = [
-                Item(prefix.key, kept, unsure),
-                Item(Key("summary", whose), billed[begin] - kept, unsure),
-            ]
-        book.context += billed[end - 1] - (segment[0].tokens if begin else 0)
+            stays = _stays(steps[begin - 1], known, billed[begin] - prefix.tokens)
+            segment = _compacted(whose, prefix, billed[begin], [item for key in stays for item in known[key]])
+            book.add(prefix._replace(tokens=0, bound=NOTES_MOST, scatter=0.0), end - begin, again=True)
+            book.context -= segment[0].tokens + sum(item.tokens for key in stays if key in grew for item in known[key])
+            for at in (at for at in range(begin) if steps[at].key in stays):
+                key = steps[at].key
+                for item in known[key]:
+                    book.add(item, end - begin, again=key in grew)
+                # What came in last before a compaction grew no prompt; with the summary it is a bound all the same.
+                most = grew.get(key, billed[begin] - prefix.tokens - words[at].said)
+                book.growth.add(steps[at].results, most, end - begin, again=key in grew)
+                grew[key] = most
+        book.context += billed[end - 1]
         book.add(segment[1], end - begin)
         layers = [Layer(tuple(segment), sum(item.tokens for item in segment))]
         for at in range(begin, end):
             book.prompts.append(Prompt(calls[at], layers, len(layers)))
-            if at + 1 == end:
+            grown = billed[at + 1] - billed[at] if at + 1 < end else None
+            known[steps[at].key] = items = _items(book, steps[at], words[at].said, words[at].thought, grown)
+            if grown is None:
                 break
-            grown = billed[at + 1] - billed[at]
-            items = _items(book, steps[at], words[at].said, words[at].thought, grown)
+            grew[steps[at].key] = grown - words[at].said
             for item in items:
                 book.add(item, end - at - 1)
             layers.append(Layer(tuple(items), grown))
-            book.growth.add(steps[at].results, grown - words[at].said, end - at - 1)
+            book.growth.add(steps[at].results, grew[steps[at].key], end - at - 1)
         begin = end
 
 
-def _items(book: _Book, step: Step, said: int, thought: int, grown: int) -> list[Item]:
+def _stays(step: Step, known: Mapping[str, Sequence[Item]], room: int) -> list[str]:
+    """Steps that stayed behind the summary; none where they come to more than there is room for."""
+    stays = [key for key in step.keeps if key in known]
+    return stays if sum(item.tokens for key in stays for item in known[key]) <= room else []
+
+
+def _compacted(whose: str, prefix: Item, billed: int, stayed: Sequence[Item]) -> list[Item]:
+    """What stands in the first prompt after a compaction: the prefix, the summary, and what stayed.
+
+    The agent writes its notes around them anew, so that the prefix is only about what it was.
+    """
+    first = min(prefix.tokens, billed)
+    unsure = prefix.bound + NOTES_MOST + sum(item.bound + item.scatter for item in stayed)
+    summary = Item(Key("summary", whose), billed - first - sum(item.tokens for item in stayed), unsure)
+    return [prefix._replace(tokens=first), summary, *stayed]
+
+
+def _items(book: _Book, step: Step, said: int, thought: int, grown: int | None) -> list[Item]:
     """What one step put into the prompt, each with its bound.
 
-    What came in cannot be more than the prompt grew: estimates of results that are above it are certainly too high,
-    and are shrunk together to the growth less what the model said. What is left of the growth may belong to any one
-    thing of the step, so it widens the bound of each.
+    What is left of the growth may belong to any one thing of the step, so it widens the bound of each. Before a
+    compaction there is no growth to hold anything against.
     """
     rates = book.rates
-    own = [Item(Key("own", "said"), said, rates.bound(None, said), rates.scatter("call", said))] if said else []
+    unsure = rates.bound(None, said) + rates.scatter("call", said)
     results = [item for piece in step.results for item in _of_piece(rates, piece)]
-    found = [*own, *_shrunk(results, grown, said)]
-    left = grown - sum(item.tokens for item in found)
-    unsure = sum(item.bound + item.scatter for item in found)
-    found = [item._replace(bound=item.bound + abs(left)) for item in found]
+    found = settle(results, grown, said, unsure, thinks=step.thinks)
+    left = grown - said - sum(item.tokens for item in found) if grown is not None else 0
+    thinking = max(0, min(left, thought)) if step.thinks else 0
+    if said:
+        bound = rates.bound(None, said) + abs(left - thinking)
+        found = [Item(Key("own", "said"), said, bound, rates.scatter("call", said)), *found]
     if step.thinks and thought:
-        thinking = max(0, min(left, thought))
-        found.append(Item(Key("thinking", ""), thinking, thinking + unsure + abs(left)))
-    return found
-
-
-def _shrunk(items: list[Item], grown: int, said: int) -> list[Item]:
-    """Items that come to no more than the growth; what they lose is added to their bounds."""
-    total = sum(item.tokens for item in items)
-    if grown <= 0 or total <= grown:
-        return items
-    most = max(0, grown - said)
-    found: list[Item] = []
-    passed, before = 0, 0
-    for item in items:
-        passed += item.tokens
-        upto = most * passed // total
-        found.append(item._replace(tokens=upto - before, bound=item.bound + item.tokens - (upto - before)))
-        before = upto
+        unsure = thinking + abs(left - thinking) + sum(item.bound + item.scatter for item in found)
+        found.append(Item(Key("thinking", ""), thinking, unsure))
     return found
 
 

@@ -13,13 +13,14 @@ class GrowthTable:
     def __init__(self) -> None:
         self._rows: dict[tuple[str, Use], tuple[int, int, bool]] = {}
 
-    def add(self, results: Sequence[Piece], grown: int, times: int) -> None:
+    def add(self, results: Sequence[Piece], grown: int, times: int, *, again: bool = False) -> None:
         """What one step's results can have added at most.
 
         Args:
             results: Of the step; several are split by their characters, to the token.
             grown: Tokens.
             times: Calls that billed it.
+            again: It was counted before, for calls before a compaction.
         """
         shown = [piece for piece in results if not piece.denied]
         grown = max(0, grown)
@@ -30,7 +31,11 @@ class GrowthTable:
             upto = grown * passed // sum(weights)
             mine, before = upto - before, upto
             unique, billed, split = self._rows.get((piece.tool, piece.use), (0, 0, False))
-            self._rows[piece.tool, piece.use] = (unique + mine, billed + mine * times, split or len(results) > 1)
+            self._rows[piece.tool, piece.use] = (
+                unique + (0 if again else mine),
+                billed + mine * times,
+                split or len(results) > 1,
+            )
 
     def rows(self) -> tuple[GrowthRow, ...]:
         """By tool and use."""

@@ -35,6 +35,8 @@ class Step(msgspec.Struct):
     results: list[Piece] = msgspec.field(default_factory=list[Piece])
     compacted: bool = False
     """The conversation was replaced by a summary before the next call."""
+    keeps: tuple[str, ...] = ()
+    """Keys of the steps that stayed in the prompt then, behind the summary."""
 
 
 class Thread(msgspec.Struct):

@@ -1,5 +1,6 @@
 """Gathers what came into the prompts of a run, from its events."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -7,7 +8,7 @@ import msgspec
 from tokenbench.ledger.attribution.kinds import envelope_of, use_of
 from tokenbench.ledger.attribution.threads import Piece, Step, Thread
 from tokenbench.ledger.tools import UNKNOWN, image_tokens
-from tokenbench.transcripts.events import Ended, MessagePart, SubagentReport, ToolResult, ToolUse
+from tokenbench.transcripts.events import Ended, MessagePart, SubagentReport, ToolResult, ToolUse, UserRow
 
 _NO_CALL: Final = ""
 """Key of the step of what came before any call."""
@@ -24,6 +25,10 @@ class Timeline:
         self._placed: set[str] = set()
         """Tool uses whose first result has been seen."""
         self._openings: dict[str, int] = {}
+        self._row: tuple[int, str] = (0, "")
+        """Line and id of the latest row of the user's side."""
+        self._answered: dict[str, Step] = {}
+        """The step of the main loop that a row, by its id, holds a result of."""
 
     def call(self, key: str, parent: str | None) -> None:
         """A call, by its key; a repeated one changes nothing."""
@@ -51,6 +56,10 @@ class Timeline:
         if isinstance(prompt, str):
             self._openings[event.id] = len(prompt)
 
+    def row(self, event: UserRow) -> None:
+        """A row of the user's side, before the results that it holds."""
+        self._row = (event.line, event.row_id)
+
     def result(self, event: ToolResult) -> None:
         """A tool result; of one that is repeated the longest counts, where the first stood."""
         piece = self._pieces.get(event.tool_use_id)
@@ -59,6 +68,8 @@ class Timeline:
         owner = self._owners.get(event.tool_use_id)
         if owner is None:
             owner = self._owners[event.tool_use_id] = self._step(None, event.parent)
+        if event.parent is None and event.line == self._row[0]:
+            self._answered[self._row[1]] = owner
         if event.tool_use_id not in self._placed:
             self._placed.add(event.tool_use_id)
             owner.results.append(piece)
@@ -74,11 +85,16 @@ class Timeline:
         """A subagent's own summary."""
         self._thread(event.tool_use_id).last_call = event.usage
 
-    def compacted(self) -> None:
-        """The main loop's conversation was replaced by a summary."""
+    def compacted(self, kept: Sequence[str] = ()) -> None:
+        """The main loop's conversation was replaced by a summary.
+
+        Args:
+            kept: Ids of the rows that stayed. A step is kept with its results: the API takes neither alone.
+        """
         steps = self._thread(None).steps
         if steps:
             steps[-1].compacted = True
+            steps[-1].keeps = tuple({self._answered[row].key: None for row in kept if row in self._answered})
 
     def ended(self, event: Ended) -> None:
         """The agent's own list of denials."""
