@@ -244,6 +244,7 @@ class LedgerBuilder:
     def _user(self, event: UserRow) -> None:
         self._repeated = event.row_id in self._rows
         self._rows.add(event.row_id)
+        self._timeline.row(event)
         if event.nudge is not None:
             self._nudges.add(event.nudge)
         if event.parent is None and not event.replay and not self._repeated:
@@ -290,7 +291,7 @@ class LedgerBuilder:
 
     def _compact(self, event: Compaction) -> None:
         self._compacted = True
-        self._timeline.compacted()
+        self._timeline.compacted(event.kept)
 
     def _background(self, event: Background) -> None:
         if event.state == "running":

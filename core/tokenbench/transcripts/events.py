@@ -27,7 +27,7 @@ class Announcement(msgspec.Struct, frozen=True):
     session: str | None = None
 
 
-class Usage(msgspec.Struct, frozen=True):
+class Usage(msgspec.Struct, frozen=True, gc=False):
     """The counters of one usage object, as they were printed; absent and null ones are 0."""
 
     input: int = 0
@@ -54,7 +54,7 @@ class Usage(msgspec.Struct, frozen=True):
         return (self.cache_write_5m or 0) + (self.cache_write_1h or 0) == self.cache_write
 
 
-class CallSeen(msgspec.Struct, frozen=True):
+class CallSeen(msgspec.Struct, frozen=True, gc=False):
     """A snapshot of a billed API request; several of one message id are the same call."""
 
     line: int
@@ -73,7 +73,7 @@ class CallSeen(msgspec.Struct, frozen=True):
     """Of the API request: tells calls apart whose message ids collide, never makes one call two."""
 
 
-class MessagePart(msgspec.Struct, frozen=True):
+class MessagePart(msgspec.Struct, frozen=True, gc=False):
     """A piece of what the model said."""
 
     line: int
@@ -83,7 +83,7 @@ class MessagePart(msgspec.Struct, frozen=True):
     text: str
 
 
-class ToolUse(msgspec.Struct, frozen=True):
+class ToolUse(msgspec.Struct, frozen=True, gc=False):
     """The model asks for a tool."""
 
     line: int
@@ -102,7 +102,7 @@ class Image(msgspec.Struct, frozen=True):
     height: int | None
 
 
-class ToolResult(msgspec.Struct, frozen=True):
+class ToolResult(msgspec.Struct, frozen=True, gc=False):
     """What went back to the model."""
 
     line: int
@@ -119,7 +119,7 @@ class ToolResult(msgspec.Struct, frozen=True):
     parent: str | None
 
 
-class UserRow(msgspec.Struct, frozen=True):
+class UserRow(msgspec.Struct, frozen=True, gc=False):
     """A row of the user's side: tool results, a prompt, or a sentence that the agent CLI put there itself."""
 
     line: int
@@ -157,6 +157,8 @@ class Compaction(msgspec.Struct, frozen=True):
     """The conversation was replaced by a summary; earlier results are no longer in the prompt."""
 
     line: int
+    kept: tuple[str, ...] = ()
+    """Ids of the rows that stay in the prompt behind the summary."""
 
 
 class Background(msgspec.Struct, frozen=True):

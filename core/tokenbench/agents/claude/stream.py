@@ -336,7 +336,8 @@ class ClaudeReader:
                 error = wire.optional(retry.error, str)
                 yield Retry(line, retry.attempt, retry.error_status, error or "", row_id)
             case "compact_boundary":
-                yield Compaction(line)
+                boundary, _ = wire.read(data, wire.BoundaryRow)
+                yield Compaction(line, boundary.kept if boundary is not None else ())
             case "task_started" | "task_updated" | "task_notification":
                 task, _ = wire.read(data, wire.TaskRow)
                 state = _state(row.subtype, task)

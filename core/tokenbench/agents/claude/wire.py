@@ -56,7 +56,7 @@ class ModelUse(msgspec.Struct, gc=False, rename="camel"):
     cost_basis: str | None = None
 
 
-class _Block(msgspec.Struct):
+class _Block(msgspec.Struct, gc=False):
     """A content block of either side."""
 
     type: str | None = None
@@ -70,30 +70,30 @@ class _Block(msgspec.Struct):
     source: Raw = EMPTY
 
 
-class Block(_Block):
+class Block(_Block, gc=False):
     content: Raw = EMPTY
 
 
-class WholeBlock(_Block):
+class WholeBlock(_Block, gc=False):
     content: str | list[Block] | None = None
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     id: str | None = None
     model: str | None = None
     usage: ApiUsage | None = None
     stop_reason: str | None = None
 
 
-class Message(_Message):
+class Message(_Message, gc=False):
     content: Raw = EMPTY
 
 
-class WholeMessage(_Message):
+class WholeMessage(_Message, gc=False):
     content: str | list[WholeBlock] | None = None
 
 
-class _Row(msgspec.Struct):
+class _Row(msgspec.Struct, gc=False):
     """What every line may hold."""
 
     type: str | None = None
@@ -122,13 +122,13 @@ class _Row(msgspec.Struct):
     event: Raw = EMPTY
 
 
-class Row(_Row):
+class Row(_Row, gc=False):
     """A line whose content stays raw, so that a fault in it costs nothing else."""
 
     message: Message | None = None
 
 
-class WholeRow(_Row):
+class WholeRow(_Row, gc=False):
     """A line that is decoded in one go, content and all."""
 
     message: WholeMessage | None = None
@@ -174,6 +174,30 @@ class TaskRow(msgspec.Struct):
     task_id: str | None = None
     status: str | None = None
     patch: TaskPatch | None = None
+
+
+class Preserved(msgspec.Struct):
+    """The rows that a compaction left in the prompt."""
+
+    uuids: list[str] | None = None
+
+
+class CompactMetadata(msgspec.Struct):
+    """What a compaction tells of itself."""
+
+    preserved_messages: Preserved | None = None
+
+
+class BoundaryRow(msgspec.Struct):
+    """`system/compact_boundary`."""
+
+    compact_metadata: CompactMetadata | None = None
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Ids of the rows that stay in the prompt."""
+        preserved = self.compact_metadata.preserved_messages if self.compact_metadata is not None else None
+        return tuple(preserved.uuids or ()) if preserved is not None else ()
 
 
 class FallbackRow(msgspec.Struct):
