@@ -9,6 +9,7 @@ import pytest
 from tokenbench.agents.claude import launch
 from tokenbench.clock import SystemClock
 from tokenbench.ledger.prices import ModelPrices, Rates
+from tokenbench.ledger.proof import fault
 from tokenbench.probes.prices import probe
 
 VERSION = "2.1.332"
@@ -30,10 +31,14 @@ class Right(NamedTuple):
 
 
 RIGHT = {
+    "claude-opus-4-6": Right(rates("5", "25", ".5", "6.25", "10"), fast=6),
+    "claude-opus-4-7": Right(rates("5", "25", ".5", "6.25", "10"), fast=6),
+    "claude-opus-4-8": Right(rates("5", "25", ".5", "6.25", "10"), fast=2),
     "claude-opus-5": Right(rates("5", "25", ".5", "6.25", "10"), fast=2),
     "claude-opus-5-5": Right(rates("4", "20", ".2", "5", "8"), fast=2),
     "claude-sonnet-4-5": Right(rates("3", "15", ".3", "3.75", "6")),
     "claude-sonnet-5": Right(rates("2", "10", ".2", "2.5", "4")),
+    "claude-sonnet-5-5": Right(rates("2", "10", ".1", "2.5", "4")),
     "claude-haiku-4-5": Right(rates("1", "5", ".1", "1.25", "2")),
     "claude-haiku-5-5": Right(
         rates(".1", ".5", ".01", ".125", ".2"),
@@ -41,6 +46,8 @@ RIGHT = {
         above=rates(".5", "2.5", ".05", ".625", "1"),
     ),
     "claude-fable-5-1": Right(rates("10", "50", ".25", "12.5", "20")),
+    "claude-fable-5-2": Right(rates("8", "40", ".2", "10", "16"), fast=2),
+    "claude-mythos-5-2": Right(rates("8", "40", ".2", "10", "16"), fast=2),
 }
 
 
@@ -85,6 +92,8 @@ async def test_the_probe_finds_what_the_cli_charges(cli: launch.Cli, model: str)
     if right.above is not None:
         assert tier(found, low + 1) == [right.above, times(right.above, us)] * 2
     assert found.plain_regions == ("not_available", "global", "eu")
+    assert any(bill.fetches for bill in found.evidence)
+    assert fault(probed.table) is None
     for bill in found.evidence:
         cost = found.cost(bill.tokens, searches=bill.searches, speed=bill.speed, region=bill.region)
         assert cost is not None

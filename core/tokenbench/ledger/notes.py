@@ -26,6 +26,7 @@ NOTES: Final[dict[str, str]] = {
     "RESULT-TEXT-SHORTER-THAN-STREAM": "The result event holds only a part of the answer that was streamed",
     "RESULT-USAGE-SHORT": "The result event leaves out calls that the stream and the totals by model both hold",
     "SCRIPTED-MODEL": "The model was scripted: nothing here is a measurement",
+    "SEARCHES-DIFFER": "The result events and the totals by model count different web searches; fees are of the latter",
     "SESSION-FILE": "The CLI's own log of a session holds no result, so nothing was there to reconcile with",
     "SIDE-CALLS": "A tool called the model on its own; those calls are only in the CLI's totals",
     "SIDECAR": "The CLI billed a second model on its own; it is reported apart and charged to no arm",

@@ -77,6 +77,8 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     cache_read: int = 0
     output: int = 0
     searches: int = 0
+    fetches: int = 0
+    """Web fetches. A table holds no price of them: the probe takes no CLI that charges for them."""
     speed: str = ""
     region: str = ""
 

@@ -79,7 +79,7 @@ def _numbers(entry: "ModelPrices") -> Iterator[str]:
     for bill in entry.evidence:
         if not _is_money(bill.cost):
             yield f"{one_line(str(bill.cost), 40)} is no cost"
-        if any(not 0 <= getattr(bill, name) <= MOST for name in (*_COUNTERS, "searches")):
+        if any(not 0 <= getattr(bill, name) <= MOST for name in (*_COUNTERS, "searches", "fetches")):
             yield "a bill has a counter that is none"
     if not 0 < entry.largest <= MOST:
         yield f"{one_line(str(entry.largest), 40)} is no longest prompt"

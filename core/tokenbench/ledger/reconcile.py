@@ -130,6 +130,8 @@ def _accepted(hypothesis: Hypothesis, found: Fit, reported: Sum, evidence: Evide
         tokens = side.sum.tokens(unsplit_is_1h=hour_only)
         if tokens.total or name in costs:
             models[name] = ModelRow(side.role, tokens, costs.get(name))
+    if sum(entry.searches for entry in found.account.models.values()) != evidence.around.searches:
+        notes.append("SEARCHES-DIFFER")
     if len({name for name, side in found.sides.items() if side.role == "main" and side.main.billed_input}) > 1:
         notes.append("MODEL-SWITCHED")
     calls = _in_order((*hypothesis.calls, *evidence.around.subagent_calls))

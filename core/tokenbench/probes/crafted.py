@@ -89,8 +89,8 @@ def crafted(usage: Sample, *, model: str, token: Callable[[], str]) -> Reply:
         more["speed"] = usage.speed
     if usage.region:
         more["inference_geo"] = usage.region
-    if usage.searches:
-        more["server_tool_use"] = {"web_search_requests": usage.searches, "web_fetch_requests": 0}
+    if usage.searches or usage.fetches:
+        more["server_tool_use"] = {"web_search_requests": usage.searches, "web_fetch_requests": usage.fetches}
     return Reply(
         id=f"msg_scripted_{token()}",
         model=model,

@@ -26,6 +26,7 @@ LADDER: Final = (1_000, 10_000, 32_000, 64_000, 128_000, 200_000, 256_000, 400_0
 USUAL: Final = 100_000
 """Tokens of a counter on a bill, where no threshold asks for another number."""
 SEARCHES: Final = 10
+FETCHES: Final = 10
 SPEEDS: Final = ("", "fast")
 REGIONS: Final = ("", "us")
 """Regions with bills of their own."""
@@ -91,6 +92,9 @@ async def probe_model(ask: Ask, *, version: str, made: float) -> ModelPrices:
                 rates = await _rates(bills, size, above, speed, region)
                 rows.append(Row(above, speed or STANDARD, region, rates))
     base = await bills.cost(Sample(cost=Decimal(0), input=1_000, output=1_000))
+    fetched = await bills.cost(Sample(cost=Decimal(0), input=1_000, output=1_000, fetches=FETCHES))
+    if fetched != base:
+        raise _odd(f"{FETCHES} web fetches cost {fetched - base} USD, and a table has no price of them")
     plain = tuple(
         [
             region

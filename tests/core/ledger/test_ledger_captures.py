@@ -80,7 +80,7 @@ CAPTURES = {
     "claude/tools_restrict": Expected(),
     "claude/ttl_mix": Expected(),
     "claude/unicode": Expected("结果 😀 \x00 \u2028 \x1b[31mred\x1b[0m done"),
-    "claude/websearch": Expected(notes=("SIDE-CALLS",)),
+    "claude/websearch": Expected(notes=("SIDE-CALLS", "SEARCHES-DIFFER")),
     "claude-2.1.332/bash_denied": Expected("could not, but " + FOUND, notes=("TOOL-DENIED",)),
     "claude-2.1.332/compact_cmd": Expected(None, notes=("COMPACTION", "CARRYOVER")),
     "claude-2.1.332/cut_text": Expected(refused=Code.CALLS_UNRECONCILED, notes=("STREAM-BROKEN",)),
@@ -101,7 +101,7 @@ CAPTURES = {
     "claude-2.1.332/subagent": Expected(notes=("SUBAGENTS",)),
     "claude-2.1.332/ttl_mix": Expected(),
     "claude-2.1.332/unicode": Expected("结果 😀 \x00 \u2028 \x1b[31mred\x1b[0m done"),
-    "claude-2.1.332/websearch": Expected(notes=("SIDE-CALLS",)),
+    "claude-2.1.332/websearch": Expected(notes=("SIDE-CALLS", "SEARCHES-DIFFER")),
 }
 
 

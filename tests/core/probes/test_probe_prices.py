@@ -132,6 +132,17 @@ async def test_counters_that_do_not_add_up_are_refused() -> None:
         await probe_model(discount, version="1", made=0.0)
 
 
+async def test_web_fetches_that_cost_something_are_refused() -> None:
+    honest = cli(prices((0, simple())))
+
+    async def ask(bill: Sample) -> Charge:
+        charge = await honest(bill)
+        return Charge(charge.model, charge.cost + D("0.01") * bill.fetches, charge.known)
+
+    with pytest.raises(AgentError, match="web fetches cost"):
+        await probe_model(ask, version="1", made=0)
+
+
 async def test_a_cli_that_changes_the_model_is_refused() -> None:
     names = iter(["a", "a", *["b"] * 100])
 

@@ -74,12 +74,14 @@ def test_the_table_is_shown_tier_by_tier(bench: Path) -> None:
     told = call("prices", bench)
     assert (told.returncode, told.stderr) == (0, "")
     lines = told.stdout.splitlines()
-    assert lines[1] == "claude-opus-5-5  (claude 2.1.332)"
-    assert lines[2].split() == ["standard", "4", "20", "0.2", "5", "8", "0.01"]
-    assert lines[3].split() == ["fast", "as", "standard"]
-    assert lines[4].split() == ["above", "100,000,", "standard", "8", "40", "0.4", "10", "16", "0.01"]
-    assert "30 bills" in told.stdout
-    assert max(map(len, lines)) <= 120
+    assert lines[2] == "claude-opus-5-5  (claude 2.1.332)"
+    assert lines[3].split() == ["prompt", "speed", "region", "input", "output", "read", "5m", "1h", "search"]
+    assert lines[4].split() == ["≤", "100,000", "standard", "none", "4", "20", "0.2", "5", "8", "0.01"]
+    assert lines[5].split() == ["≤", "100,000", "fast", "none", "4", "20", "0.2", "5", "8", "0.01"]
+    assert lines[6].split() == [">", "100,000", "standard", "none", "8", "40", "0.4", "10", "16", "0.01"]
+    assert "probed on 1970-01-01: 30 bills, prompts up to 2,000,000 tokens" in told.stdout
+    assert "as no region: global, not_available" in told.stdout
+    assert max(map(len, lines)) <= 80
 
 
 def test_the_json_is_the_table_as_the_ledger_reads_it(bench: Path, tmp_path: Path) -> None:
@@ -103,6 +105,19 @@ def test_one_model_of_the_table(bench: Path) -> None:
     told = call("prices", bench, "--model", "claude-opus-5")
     assert told.returncode == 1
     assert "no price of claude-opus-5:" in told.stderr
+
+
+def test_a_price_that_was_edited_by_hand_is_refused_and_says_what_to_do(bench: Path) -> None:
+    path = bench / "runs" / "prices.json"
+    path.parent.mkdir()
+    write(path, TABLE)
+    path.write_text(path.read_text().replace('"output": "20"', '"output": "2"'))
+    told = call("prices", bench)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert "the CLI charged" in told.stderr
+    assert "`tokenbench-tui prices --probe`" in told.stderr
+    assert "Traceback" not in told.stderr
+    assert call("ledger", STREAM, "--prices", path).returncode == 2
 
 
 @pytest.mark.parametrize("damage", ["", "{", '{"models": 1}'])
@@ -135,9 +150,21 @@ def test_a_probe_makes_the_table_and_names_what_has_no_price(bench: Path) -> Non
 
     config.write_text(config.read_text() + f'[agents.claude]\npath = "{bundle()}"\n')
 
-    told = call("prices", bench, "--probe", "--model", "claude-haiku-4-5", "--model", "claude-nope-9")
+    told = call(
+        "prices",
+        bench,
+        "--probe",
+        "--model",
+        "claude-haiku-4-5",
+        "--model",
+        "claude-nope-9",
+        "--model",
+        "claude-opus-4-1",
+    )
 
     assert told.returncode == 1
     assert "claude-haiku-4-5  (claude " in told.stdout
     assert "no price of claude-nope-9" in told.stderr
+    assert "claude-opus-4-1 is no model of its own: the CLI sends and bills claude-opus-5-5" in told.stderr
+    assert "claude-opus-5-5  (claude " in told.stdout
     assert call("prices", bench, "--model", "claude-haiku-4-5").returncode == 0

@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from tokenbench.experiment.model import Loaded
     from tokenbench.figures import Refusal
-    from tokenbench.ledger.derive import Derived
+    from tokenbench.ledger.derive import Derivation
     from tokenbench.ledger.prices import ModelPrices, PriceTable, Row
 
 SOME_UNKNOWN = 1
@@ -32,16 +32,18 @@ def prices(folder: Path, probing: bool, models: tuple[str, ...], as_json: bool) 
     from tokenbench.text import one_line, visible
 
     loaded = _experiment(folder, needed=not (probing and models))
-    table, failed = _probed(loaded, models) if probing else (_stored(loaded), {})
-    shown = _only(table, models)
-    derived, differences = _held(loaded, table)
+    table, failed, renamed = _probed(loaded, models) if probing else (_stored(loaded), {}, {})
+    shown = _only(table, [renamed.get(model, model) for model in models])
+    derivation, differences = _held(loaded, table)
     if as_json:
         import msgspec
 
         sys.stdout.buffer.write(msgspec.json.encode(shown) + b"\n")
     else:
-        for line in _text(shown, derived):
+        for line in _text(shown, derivation):
             click.echo(visible(line.replace("\n", " ")))
+    for model, billed in renamed.items():
+        click.echo(one_line(f"{model} is no model of its own: the CLI sends and bills {billed} in its place"), err=True)
     for model, why in failed.items():
         click.echo(one_line(f"no price of {model}: {why}", 400), err=True)
     for refusal in differences:
@@ -80,7 +82,7 @@ def _stored(loaded: "Loaded | None") -> "PriceTable":
     return table
 
 
-def _probed(loaded: "Loaded | None", models: Sequence[str]) -> "tuple[PriceTable, dict[str, str]]":
+def _probed(loaded: "Loaded | None", models: Sequence[str]) -> "tuple[PriceTable, dict[str, str], dict[str, str]]":
     """Probe, and keep the table where there is an experiment."""
     import asyncio
 
@@ -97,13 +99,13 @@ def _probed(loaded: "Loaded | None", models: Sequence[str]) -> "tuple[PriceTable
         found = asyncio.run(
             probe(table.find_cli(None, scripted=False), models, clock=SystemClock(), progress=lambda _text: None)
         )
-        return found.table, found.failed
+        return found.table, found.failed, found.renamed
     scripted = table.is_scripted(Runs(loaded.runs))
     wanted = models or _billed(loaded)
     ensured = asyncio.run(
         table.ensure(loaded, scripted=scripted, clock=SystemClock(), models=wanted, again=True, progress=progress)
     )
-    return ensured.table, ensured.failed
+    return ensured.table, ensured.failed, ensured.renamed
 
 
 def _billed(loaded: "Loaded") -> tuple[str, ...]:
@@ -115,15 +117,16 @@ def _billed(loaded: "Loaded") -> tuple[str, ...]:
     return tuple(dict.fromkeys((*models_of(loaded), *seen)))
 
 
-def _held(loaded: "Loaded | None", table: "PriceTable") -> "tuple[tuple[Derived, ...], tuple[Refusal, ...]]":
+def _held(loaded: "Loaded | None", table: "PriceTable") -> "tuple[Derivation, tuple[Refusal, ...]]":
     """What the runs of the experiment say about prices, and where they say otherwise than the table."""
-    if loaded is None:
-        return (), ()
-    from tokenbench.grading.counted import gather
     from tokenbench.ledger.derive import derive, differences
 
-    derived = derive(run.ledger for run in gather(loaded).runs.values())
-    return derived, differences(derived, table)
+    if loaded is None:
+        return derive(()), ()
+    from tokenbench.grading.counted import gather
+
+    derivation = derive((run.ledger for run in gather(loaded).runs.values()), table)
+    return derivation, differences(derivation.found, table)
 
 
 def _only(table: "PriceTable", models: Sequence[str]) -> "PriceTable":
@@ -136,43 +139,56 @@ def _only(table: "PriceTable", models: Sequence[str]) -> "PriceTable":
     return PriceTable(tuple(entry for entry in table.models if any(find(name, {entry.model}) for name in models)))
 
 
-def _text(table: "PriceTable", derived: "Sequence[Derived]") -> Iterator[str]:
+def _text(table: "PriceTable", derivation: "Derivation") -> Iterator[str]:
     """The table in lines, narrow enough for 80 columns."""
     from tokenbench.text import one_line
 
     if not table.models:
         yield "No model has a price."
         return
-    yield f"{'USD per million tokens':<38}{'input':>7}{'output':>7}{'read':>7}{'5m':>7}{'1h':>7}{'search':>7}"
+    yield "USD per million tokens; searches USD a piece. Prompt: input + writes + reads."
     for entry in table.models:
-        yield f"{one_line(entry.model, 60)}  ({entry.agent} {one_line(entry.agent_version, 20)})"
+        yield ""
+        yield f"{one_line(entry.model, 60)}  ({one_line(entry.agent, 12)} {one_line(entry.agent_version, 20)})"
+        yield f"  {'prompt':<12}{'speed':<9}{'region':<7}" + "".join(f"{name:>8}" for name in _COLUMNS)
         for row in entry.rows:
-            same = _like(entry, row)
-            if same is None:
-                rates = row.rates
-                numbers = (rates.input, rates.output, rates.cache_read, rates.cache_write_5m, rates.cache_write_1h)
-                yield f"  {_label(row):<36}" + "".join(f"{price:>7}" for price in (*numbers, rates.web_search))
-            else:
-                yield f"  {_label(row):<36}  as {_label(same)}"
-        day = datetime.fromtimestamp(entry.made, UTC).date()
-        regions = f"; as no region: {', '.join(entry.plain_regions)}" if entry.plain_regions else ""
-        yield f"  {entry.source} of {day}, {len(entry.evidence)} bills, prompts up to {entry.largest:,} tokens{regions}"
-        for one in derived:
-            if one.model == entry.model and one.agent_version == entry.agent_version:
-                found = ", ".join(f"{name} {price}" for name, price in one.prices.items()) or one.problem or "nothing"
-                yield f"  derived from {len(one.runs)} runs: {found}"
+            rates = row.rates
+            numbers = (rates.input, rates.output, rates.cache_read, rates.cache_write_5m, rates.cache_write_1h)
+            yield f"  {_key(entry, row)}" + "".join(f"{price:>8}" for price in (*numbers, rates.web_search))
+        yield from _source(entry, derivation)
 
 
-def _like(entry: "ModelPrices", row: "Row") -> "Row | None":
-    """An earlier row of the same tier with the same prices."""
-    for other in entry.rows:
-        if other is row:
-            return None
-        if other.above == row.above and other.rates == row.rates:
-            return other
-    return None
+_COLUMNS = ("input", "output", "read", "5m", "1h", "search")
 
 
-def _label(row: "Row") -> str:
-    tier = f"above {row.above:,}, " if row.above else ""
-    return f"{tier}{row.speed}{f', region {row.region}' if row.region else ''}"
+def _source(entry: "ModelPrices", derivation: "Derivation") -> Iterator[str]:
+    """What bears the prices out: the bills of the probe, and the runs."""
+    from tokenbench.text import one_line
+
+    day = datetime.fromtimestamp(entry.made, UTC).date()
+    how = "probed" if entry.source == "probe" else "derived from transcripts"
+    yield f"  {how} on {day}: {len(entry.evidence)} bills, prompts up to {entry.largest:,} tokens"
+    if entry.plain_regions:
+        yield f"  as no region: {one_line(', '.join(entry.plain_regions), 60)}"
+    for one in derivation.found:
+        if (one.model, one.agent_version) == (entry.model, entry.agent_version):
+            way = ", ".join(filter(None, (f"above {one.above:,}" if one.above else "", one.speed, one.region)))
+            yield f"  derived from {len(one.runs)} runs ({one_line(way, 40)}):"
+            found = ", ".join(f"{_SHORT[name]} {price}" for name, price in one.prices.items())
+            yield f"    {one_line(found or one.problem or 'they determine no price', 74)}"
+    for why in sorted({one.why for one in derivation.left_out if one.model == entry.model}):
+        count = sum(one.why == why for one in derivation.left_out if one.model == entry.model)
+        yield f"  {count} {'run' if count == 1 else 'runs'} left out of that: {one_line(why, 100)}"
+
+
+_SHORT = {"input": "input", "output": "output", "cache_read": "read", "cache_write_5m": "5m", "cache_write_1h": "1h"}
+
+
+def _key(entry: "ModelPrices", row: "Row") -> str:
+    """Tier, speed and region of a row."""
+    from tokenbench.text import one_line
+
+    next_tier = next((limit for limit in entry.thresholds if limit > row.above), None)
+    low = "any" if next_tier is None else f"≤ {next_tier:,}"
+    tier = f"> {row.above:,}" if row.above else low
+    return f"{tier:<12}{one_line(row.speed, 8):<9}{one_line(row.region or 'none', 6):<7}"
