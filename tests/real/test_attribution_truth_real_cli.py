@@ -1,15 +1,18 @@
 """The ledger's parts against the truth: the real agent CLI, and an API that knows the tokens of every block.
 
-The counting rule is the scripted API's own, which is not proportional to characters; the rates come from the corpus as
-`calibrate` would measure them. docs/ledger.md has the table of errors.
+Each shape of run is counted twice: by the scripted API's own rule, which is not proportional to characters, and by a
+real tokenizer. The rates come from the corpus under the same rule, as `calibrate` would measure them. With `-s` it
+prints the table of errors in docs/ledger.md.
 """
 
 import asyncio
 import json
 import sys
 import tarfile
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter as Tally
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,26 +27,38 @@ from tokenbench.ledger.attribution.attribute import attribute
 from tokenbench.ledger.attribution.model import Attribution
 from tokenbench.ledger.attribution.rates import SHAPES, Rates
 from tokenbench.probes.fitting import fit
-from tokenbench.probes.shapes import texts
+from tokenbench.probes.shapes import Text, texts
 from tokenbench.rehearsal import demo
 from tokenbench.rehearsal.api import ScriptedApi
-from tokenbench.rehearsal.counting import PieceCounter
+from tokenbench.rehearsal.counting import Counter, PieceCounter
 from tokenbench.rehearsal.scripts import load_scripts
 from tokenbench.rehearsal.served import RunKey, Served, read_log
 from tokenbench.retrieval.access import write_access
 from tokenbench.retrieval.building import build_index
 
+SUPPORT = Path(__file__).parents[1] / "support"
+sys.path.insert(0, str(SUPPORT))
+RealTokenizer = import_module("real_tokenizer").RealTokenizer
+
+RULES = ("pieces-1", "anthropic-0.34.2")
+SERVER = SUPPORT / "mcp_server.py"
 ARCHIVE = Path(__file__).parents[1] / "data/demo/click-8.1.8.tar.gz"
 MODEL = "claude-opus-5"
 PROMPT = "Where does the program decide what to print?"
 GOAL = 0.02
 """Of billed input."""
+TRANSCRIPT = "run.jsonl"
+
+
+class Rule(NamedTuple):
+    counter: Counter
+    rates: Rates
 
 
 class Ground(NamedTuple):
     corpus: Path
     index: Path
-    rates: Rates
+    rules: Mapping[str, Rule]
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +68,15 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
         archive.extractall(folder, filter="data")
     corpus = folder / "click-8.1.8"
     build_index(corpus, folder / "index", "0" * 64, lambda _: None)
-    loaded = load(Path(demo.__file__).parent)
-    counter = PieceCounter()
-    points = [(text.shape, len(text.text), counter.text(text.text)) for text in texts(corpus, loaded)]
+    pieces = texts(corpus, load(Path(demo.__file__).parent))
+    counters = (PieceCounter(), RealTokenizer())
+    return Ground(corpus, folder / "index", {it.rule_name: Rule(it, rates(it, pieces)) for it in counters})
+
+
+def rates(counter: Counter, pieces: Sequence[Text]) -> Rates:
+    points = [(text.shape, len(text.text), counter.text(text.text)) for text in pieces]
     fitted = {shape: fit([(c, t) for of, c, t in points if of == shape]) for shape in SHAPES}
-    return Ground(corpus, folder / "index", Rates(by_shape={s: rate for s, rate in fitted.items() if rate is not None}))
+    return Rates(by_shape={s: rate for s, rate in fitted.items() if rate is not None})
 
 
 def grep(pattern: str, **more: object) -> dict[str, object]:
@@ -70,6 +89,10 @@ def read(file: str, **more: object) -> dict[str, object]:
 
 def shell(command: str) -> dict[str, object]:
     return {"name": "Bash", "input": {"command": command, "description": "Look it up"}}
+
+
+def mcp(tool: str, **arguments: object) -> dict[str, object]:
+    return {"name": f"mcp__code__{tool}", "input": arguments}
 
 
 def delegate(prompt: str) -> dict[str, object]:
@@ -86,11 +109,14 @@ class Shape(NamedTuple):
     tools: tuple[str, ...] = ("Grep", "Glob", "Read")
     before: int = 0
     """Runs of the same cell that went before and left their prompts in the cache."""
+    mcp: bool = False
+    """The agent is given an MCP server."""
 
 
-def step(*tools: dict[str, object], text: str = "", thinking: str = "") -> dict[str, object]:
+def step(*tools: dict[str, object], text: str = "", thinking: str = "", fault: str = "") -> dict[str, object]:
     return {
         "tools": list(tools),
+        **({"faults": [{"fault": fault}]} if fault else {}),
         **({"text": text} if text else {}),
         **({"thinking": thinking} if thinking else {}),
     }
@@ -125,6 +151,20 @@ SHAPES_OF_RUNS = {
     "a subagent": Shape(
         [step(delegate("Find out where the exit status is set.")), step(grep("def main"))], AGENT_TOOLS
     ),
+    "a compaction": Shape(
+        [
+            step(grep("def main")),
+            step(read("src/click/exceptions.py")),
+            step(grep("exit_code")),
+            step(read("src/click/globals.py")),
+            step(grep("import os"), fault="too_long"),
+            step(read("src/click/utils.py", limit=150)),
+        ]
+    ),
+    "an MCP tool": Shape(
+        [step(mcp("search", word="exit_code")), step(mcp("body", path="src/click/exceptions.py", first=1, last=90))],
+        mcp=True,
+    ),
     "retrieval": Shape([step(shell(f'xq "{query}"')) for query in ("exit code", "help width")], ("Bash",)),
     "shell": Shape([step(shell("grep -rn exit_code src | head -40")), step(shell("ls src/click"))], ("Bash",)),
 }
@@ -132,7 +172,7 @@ SHAPES_OF_RUNS = {
 
 class Truth(NamedTuple):
     billed: int
-    by_group: Counter[str]
+    by_group: Tally[str]
 
 
 def group_of_block(kind: str, tool: str) -> str:
@@ -146,14 +186,26 @@ def group_of_block(kind: str, tool: str) -> str:
 
 
 def truth(served: Sequence[Served]) -> Truth:
-    """What each thing was billed, over all calls; notes of the first request are prefix, later ones are not."""
-    found: Counter[str] = Counter()
-    first = next(call for call in served if call.billed)
-    opening = sum(block.kind == "note" for block in first.prompt)
+    """What each thing was billed, over all calls.
+
+    Notes of the first request, and of the first after a compaction, are prefix; later ones are not. The only text of
+    the user's side is the prompt, and after a compaction the summary.
+    """
+    found: Tally[str] = Tally()
+    summed_up, opening = False, 0
     for call in served:
+        if not call.billed:
+            continue
+        if call.played == "summary":
+            found["side"] += call.usage.billed_input
+            summed_up, opening = True, 0
+            continue
+        opening = opening or sum(block.kind == "note" for block in call.prompt)
         notes = 0
-        for block in call.prompt if call.billed else ():
+        for block in call.prompt:
             group = group_of_block(block.kind, block.tool)
+            if block.kind == "user" and summed_up:
+                group = "summary"
             if block.kind == "note":
                 notes += 1
                 group = "prefix and prompt" if notes <= opening else "unattributed"
@@ -161,17 +213,17 @@ def truth(served: Sequence[Served]) -> Truth:
     return Truth(sum(call.usage.billed_input for call in served), found)
 
 
-def estimate(found: Attribution) -> tuple[Counter[str], Counter[str]]:
+def estimate(found: Attribution) -> tuple[Tally[str], Tally[str]]:
     """Estimated tokens and their bounds, by the same groups."""
-    tokens: Counter[str] = Counter()
-    bounds: Counter[str] = Counter()
+    tokens: Tally[str] = Tally()
+    bounds: Tally[str] = Tally()
     for part in found.parts:
         match part.kind:
             case "result" | "envelope" | "denied":
                 group = part.name
             case "prefix" | "prompt":
                 group = "prefix and prompt"
-            case "own" | "thinking" | "unattributed":
+            case "own" | "thinking" | "summary" | "side" | "unattributed":
                 group = part.kind
             case _:
                 raise AssertionError(part.kind)
@@ -180,23 +232,36 @@ def estimate(found: Attribution) -> tuple[Counter[str], Counter[str]]:
     return tokens, bounds
 
 
+@pytest.fixture(scope="module")
+def table() -> Iterator[dict[str, list[str]]]:
+    """Rows of the table in docs/ledger.md, printed in the end."""
+    rows: dict[str, list[str]] = defaultdict(list)
+    yield rows
+    for name, cells in rows.items():
+        print("\n| " + " | ".join([name, *cells]) + " |", end="")
+
+
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", SHAPES_OF_RUNS)
-async def test_parts_are_what_was_served(name: str, ground: Ground, tmp_path: Path) -> None:
+async def test_parts_are_what_was_served(
+    name: str, rule: str, ground: Ground, tmp_path: Path, table: dict[str, list[str]]
+) -> None:
     shape = SHAPES_OF_RUNS[name]
+    counter, rates_of_rule = ground.rules[rule]
     script = {"question": "q", "steps": list(shape.steps), "answer": "It is decided in main."}
     (tmp_path / "scripts.jsonl").write_text(json.dumps(script) + "\n")
-    transcript = tmp_path / "run.jsonl"
-    arm = Arm(
-        tools=shape.tools, prompt="", folder="corpus", allowed=tuple("Bash" if t == "Bash" else t for t in shape.tools)
-    )
+    allowed = (*shape.tools, *(("mcp__code",) if shape.mcp else ()))
+    arm = Arm(tools=shape.tools, prompt="", folder="corpus", allowed=allowed)
     log = tmp_path / "served.jsonl"
-    async with ScriptedApi(load_scripts(tmp_path / "scripts.jsonl"), clock=SystemClock(), log=log) as api:
+    async with ScriptedApi(
+        load_scripts(tmp_path / "scripts.jsonl"), clock=SystemClock(), log=log, counter=counter
+    ) as api:
         for _ in range(shape.before + 1):
             log.unlink(missing_ok=True)
             url = api.open_run(RunKey("cell", "native", "q"), tools=shape.tools, folder=ground.corpus)
-            await run(arm, ground, url, tmp_path, transcript)
-    ledger = read_ledger(transcript)
-    found = attribute(ledger, ground.rates, prompt=len(PROMPT))
+            await run(arm, ground, url, tmp_path, options=mcp_options(ground.corpus) if shape.mcp else ())
+    ledger = read_ledger(tmp_path / TRANSCRIPT)
+    found = attribute(ledger, rates_of_rule, prompt=len(PROMPT))
     served = truth(read_log(log))
 
     assert isinstance(found, Attribution)
@@ -206,16 +271,26 @@ async def test_parts_are_what_was_served(name: str, ground: Ground, tmp_path: Pa
     tokens, bounds = estimate(found)
     errors = {group: tokens[group] - served.by_group[group] for group in {*tokens, *served.by_group}}
     worst = max(sorted(errors), key=lambda group: (abs(errors[group]), group != "unattributed"))
-    growth = Counter({row.tool: row.billed for row in found.growth})
+    growth = Tally({row.tool: row.billed for row in found.growth})
     second = max((abs(growth[tool] - served.by_group[tool]) for tool in growth), default=0)
-    row = (name, len(ledger.call_rows), served.billed, worst, errors[worst] / served.billed, second / served.billed)
-    print("TRUTH | {} | {} | {:,} | {} | {:+.2%} | {:.2%} |".format(*row))
+    if rule == RULES[0]:
+        table[name] = [str(len(ledger.call_rows))]
+    table[name] += [
+        f"{served.billed:,}",
+        f"{worst} {errors[worst] / served.billed:+.2%} ± {bounds[worst] / served.billed:.1%}",
+        f"{second / served.billed:.2%}",
+    ]
     for group, error in errors.items():
         assert abs(error) <= GOAL * served.billed, (name, group, tokens[group], served.by_group[group])
         assert abs(error) <= bounds[group], (name, group, tokens[group], served.by_group[group], bounds[group])
 
 
-async def run(arm: Arm, ground: Ground, url: str, folder: Path, transcript: Path) -> None:
+def mcp_options(corpus: Path) -> tuple[str, ...]:
+    server = {"command": sys.executable, "args": [str(SERVER), str(corpus)]}
+    return "--mcp-config", json.dumps({"mcpServers": {"code": server}})
+
+
+async def run(arm: Arm, ground: Ground, url: str, folder: Path, *, options: Sequence[str]) -> None:
     rooms = launch.Rooms(*(folder / name for name in launch.Rooms._fields))
     for room in rooms:
         room.mkdir(exist_ok=True)
@@ -229,8 +304,9 @@ async def run(arm: Arm, ground: Ground, url: str, folder: Path, transcript: Path
     environment[launch.ACCESS] = str(folder / "access.json")
     process = await asyncio.create_subprocess_exec(
         *launch.argv(launch.find(None, home=rooms.home, bundle_only=True), arm, MODEL, Limits()),
+        *options,
         stdin=asyncio.subprocess.PIPE,
-        stdout=transcript.open("wb"),
+        stdout=(folder / TRANSCRIPT).open("wb"),
         stderr=asyncio.subprocess.DEVNULL,
         env=environment,
         cwd=ground.corpus,
