@@ -18,6 +18,7 @@ demo: $(STAMP)
 	$(BIN)/tokenbench-tui demo $(DEMO)
 
 test: $(STAMP)
+	@.ci/bubblewrap
 	$(BIN)/python -m pytest --numprocesses 2
 
 check: $(STAMP)

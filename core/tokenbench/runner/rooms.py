@@ -1,6 +1,7 @@
 """Where an agent is started, in a sandbox or without one: argument list, environment and folder for a supervisor."""
 
 import contextlib
+import os
 from collections.abc import AsyncGenerator, Generator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from tokenbench.errors import RunsError
 from tokenbench.experiment.model import Arm, Limits
 from tokenbench.retrieval.access import write_access
 from tokenbench.runner import exits, sandbox
-from tokenbench.runner.sandbox import Confinement, Given
+from tokenbench.runner.sandbox import Confinement, Given, Sandbox
 
 
 class Asked(NamedTuple):
@@ -69,24 +70,39 @@ async def entered(confinement: Confinement, cli: Cli, rooms: Rooms, asked: Asked
         AgentError: The API's address is none.
         RunsError: The access file or the log of `xq` cannot be written.
     """
-    arm = asked.arm
-    searches = arm.retrieval and asked.index_folder is not None and asked.access is not None
-    room = confinement.sandbox
-    if room is None:
-        if searches:
-            _write_access(asked, index=asked.index_folder, log=asked.log)
-        folder = asked.corpus if arm.folder == "corpus" and asked.corpus is not None else rooms.empty
-        argv = launch.argv(cli, arm, asked.model, asked.limits)
-        environment = launch.environment(
-            rooms,
-            arm,
-            run=asked.marker,
-            key=asked.key,
-            base_url=asked.base_url,
-            access=asked.access if searches else None,
-        )
-        yield Start(argv, argv, (), environment, folder, folder, ())
-        return
+    with _pipe(asked.key) as key:
+        if confinement.sandbox is None:
+            yield _unconfined(cli, rooms, asked, key)
+            return
+        async with _confined(confinement.sandbox, cli, rooms, asked, key) as start:
+            yield start
+
+
+def _searches(asked: Asked) -> bool:
+    return asked.arm.retrieval and asked.index_folder is not None and asked.access is not None
+
+
+def _unconfined(cli: Cli, rooms: Rooms, asked: Asked, key: int) -> Start:
+    arm, searches = asked.arm, _searches(asked)
+    if searches:
+        _write_access(asked, index=asked.index_folder, log=asked.log)
+    folder = asked.corpus if arm.folder == "corpus" and asked.corpus is not None else rooms.empty
+    argv = launch.argv(cli, arm, asked.model, asked.limits)
+    environment = launch.environment(
+        rooms,
+        arm,
+        run=asked.marker,
+        key=asked.key,
+        base_url=asked.base_url,
+        access=asked.access if searches else None,
+        key_descriptor=key,
+    )
+    return Start(argv, argv, (), environment, folder, folder, (key,))
+
+
+@contextlib.asynccontextmanager
+async def _confined(room: Sandbox, cli: Cli, rooms: Rooms, asked: Asked, key: int) -> AsyncGenerator[Start]:
+    arm, searches = asked.arm, _searches(asked)
     given = Given(asked.corpus if arm.folder == "corpus" else None)
     if searches:
         _write_access(asked, index=sandbox.INDEX, log=sandbox.QUERIES)
@@ -100,19 +116,35 @@ async def entered(confinement: Confinement, cli: Cli, rooms: Rooms, asked: Asked
         key=asked.key,
         base_url=to.base_url,
         access=sandbox.ACCESS if searches else None,
+        key_descriptor=key,
     )
-    with _log(given.log):
+    words = room.words(rooms, given)
+    # Through a pipe: the first process inside is bwrap itself, and its argument list would tell what lies outside.
+    closing = "".join(f"{word}\0" for word in words[1:])
+    with _log(given.log), _pipe(closing) as told:
         async with exits.opened(to) as descriptor:
-            before = (*room.words(rooms, given), "--", *room.entrance(descriptor))
+            entrance = ("--", *room.entrance(descriptor))
             yield Start(
-                argv=(*before, *agent),
+                argv=(words[0], "--args", str(told), *entrance, *agent),
                 agent=agent,
-                confined_by=before,
+                confined_by=(*words, *entrance),
                 environment={**environment, **to.environment},
                 outside=Path("/"),
                 inside=sandbox.folder_inside(arm),
-                handed=(descriptor,),
+                handed=(descriptor, key, told),
             )
+
+
+@contextlib.contextmanager
+def _pipe(content: str) -> Generator[int]:
+    """A pipe from which this can be read once: whoever reads after the first gets nothing."""
+    reading, writing = os.pipe()
+    try:
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(os.fsencode(content))
+        yield reading
+    finally:
+        os.close(reading)
 
 
 def _write_access(asked: Asked, *, index: Path | None, log: Path | None) -> None:

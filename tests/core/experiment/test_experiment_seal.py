@@ -178,6 +178,46 @@ def test_whatever_else_changes_breaks_it(folder: Path, change: dict[str, object]
     assert "\x1b" not in sentence
 
 
+CLOSED = seal.Confined(confined=True, tool="bubblewrap 0.8.0", argv=("bwrap", "--unshare-all"))
+OPEN = seal.Confined(confined=False, reason="bwrap is not on PATH")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "sentence"),
+    [
+        (
+            CLOSED,
+            OPEN,
+            "the agents were confined by bubblewrap 0.8.0 and are now not confined (bwrap is not on PATH)",
+        ),
+        (OPEN, CLOSED, "the agents were not confined (bwrap is not on PATH) and are now confined by bubblewrap 0.8.0"),
+        (None, CLOSED, "the agents were started without a word on a sandbox and are now confined by bubblewrap 0.8.0"),
+        (CLOSED, msgspec.structs.replace(CLOSED, argv=("bwrap",)), "the agents are confined in another way"),
+    ],
+)
+def test_runs_with_and_without_a_sandbox_are_never_mixed(
+    folder: Path, before: seal.Confined | None, now: seal.Confined, sentence: str
+) -> None:
+    made = sealed(load(folder))
+    assert seal.differences(
+        msgspec.structs.replace(made, sandbox=before), msgspec.structs.replace(made, sandbox=now)
+    ) == (sentence,)
+
+
+def test_a_later_bubblewrap_that_closes_the_same_room_may_take_its_place(folder: Path) -> None:
+    made = sealed(load(folder))
+    later = msgspec.structs.replace(CLOSED, tool="bubblewrap 0.11.0")
+    assert (
+        seal.differences(msgspec.structs.replace(made, sandbox=CLOSED), msgspec.structs.replace(made, sandbox=later))
+        == ()
+    )
+    other = msgspec.structs.replace(OPEN, reason="bwrap failed")
+    assert (
+        seal.differences(msgspec.structs.replace(made, sandbox=OPEN), msgspec.structs.replace(made, sandbox=other))
+        == ()
+    )
+
+
 def test_a_seal_is_not_overwritten_by_another(folder: Path) -> None:
     made = sealed(load(folder))
     path = folder / "seal.json"

@@ -272,6 +272,17 @@ def test_without_a_sandbox_a_banner_says_so(fabricate: Fabricate) -> None:
     assert headline_codes(results) == {None}
 
 
+def test_a_mixture_of_confined_and_unconfined_runs_is_named_with_the_reason(fabricate: Fabricate) -> None:
+    bench = fabricate(questions=4)
+    for number, cell in enumerate(bench.cells):
+        bench.run(cell, right(bench.number(cell)), sandbox=number != 3, sandbox_told="bwrap is not on PATH")
+    bench.journal.write("runner_ended")
+    banner = finish(bench).banner(Code.NO_SANDBOX)
+    assert banner is not None
+    named = f"without a sandbox: {bench.cells[3].name}"
+    assert banner.evidence == (f"1 of {len(bench.cells)} runs", named, "bwrap is not on PATH")
+
+
 def test_warm_and_cold_arms_have_no_comparable_dollars(fabricate: Fabricate) -> None:
     bench = fabricate(questions=4)
     for cell in bench.cells:

@@ -46,7 +46,9 @@ async def test_the_key_stands_nowhere_in_runs(lab: Lab) -> None:
     files = [path for path in lab.runs.folder.rglob("*") if path.is_file()]
     assert len(files) > 5
     assert not [path for path in files if b"a-secret-key" in path.read_bytes()]
-    assert "ANTHROPIC_API_KEY" in lab.record("native__q1__r1").environment
+    # Not even in the environment that an agent's tools inherit: it comes through a pipe.
+    assert "ANTHROPIC_API_KEY" not in lab.record("native__q1__r1").environment
+    assert "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR" in lab.record("native__q1__r1").environment
 
 
 async def test_no_run_sees_what_an_earlier_one_left_in_its_home(lab: Lab) -> None:

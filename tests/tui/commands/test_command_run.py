@@ -42,7 +42,8 @@ class Bench:
         agent.chmod(0o755)
         (self.folder / "prompts" / "p.md").write_text("Answer from what you read.\n")
         (self.folder / "tokenbench.toml").write_text(
-            '[experiment]\nname = "bench"\nmodel = "claude-opus-5-5"\nwarmups = 0\nheadline_arm = "native"\nsandbox = "off"\n'
+            '[experiment]\nname = "bench"\nmodel = "claude-opus-5-5"\nwarmups = 0\nheadline_arm = "native"\n'
+            'sandbox = "off"\n'
             f'[corpus]\nkind = "folder"\npath = "{folder / "tree"}"\n[agents.claude]\npath = "{agent}"\n'
             '[limits]\nattempts = 1\n[arms.native]\ntools = ["Grep", "Read"]\nallowed = ["Grep", "Read"]\n'
             'prompt = "prompts/p.md"\n'

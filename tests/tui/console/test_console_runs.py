@@ -86,6 +86,30 @@ async def test_it_shows_the_plan_then_the_runs_as_they_come(lab: object, until: 
         assert "3 judge" in shown(pilot)
 
 
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
+async def test_without_a_sandbox_every_screen_says_so_and_why(
+    lab: object, until: Callable, shown: Callable, size: tuple[int, int]
+) -> None:
+    lab.begin()
+    lab.journal.write("sandbox", outcome="none", reason="bwrap is not\x1b on PATH")
+    lab.finish()
+    app = lab.app()
+    words = "NO-SANDBOX: the agents are not confined: bwrap is not"
+    async with app.run_test(size=size) as pilot:
+        for key in ("1", "2", "4", "1"):
+            await pilot.press(key)
+            await until(pilot, lambda: words in shown(pilot))
+            assert "\x1b" not in shown(pilot)
+
+
+async def test_with_a_sandbox_no_screen_speaks_of_it(lab: object, until: Callable, shown: Callable) -> None:
+    lab.begin()
+    lab.journal.write("sandbox", outcome="confined", reason="bubblewrap 0.8.0")
+    async with lab.app().run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "9 cells" in shown(pilot))
+        assert "SANDBOX" not in shown(pilot)
+
+
 async def test_a_tick_in_which_nothing_happened_paints_nothing(lab: object, until: Callable) -> None:
     lab.begin()
     app = lab.app()

@@ -27,6 +27,8 @@ RUN_MARKER: Final = "TOKENBENCH_RUN"
 """Names the run in the environment of every process that it starts, so that what outlives it can be found."""
 ACCESS: Final = "TOKENBENCH_XQ"
 """Names the access file of `xq`."""
+KEY_DESCRIPTOR: Final = "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR"
+"""Names the descriptor that the CLI reads its key from."""
 DUMMY_KEY: Final = "sk-ant-scripted"
 """What the CLI is given for a key where the model is scripted: it starts without an account."""
 
@@ -254,7 +256,14 @@ def sealed_environment(
 
 
 def environment(
-    rooms: Rooms, arm: Arm, *, run: str, key: str, base_url: str | None, access: Path | None
+    rooms: Rooms,
+    arm: Arm,
+    *,
+    run: str,
+    key: str,
+    base_url: str | None,
+    access: Path | None,
+    key_descriptor: int | None = None,
 ) -> dict[str, str]:
     """The whole environment of a run: an allowlist, nothing of the operator's.
 
@@ -265,6 +274,8 @@ def environment(
         key: The API key; it goes nowhere else.
         base_url: Address of the API; None for the CLI's own.
         access: The access file of `xq`, for an arm that has retrieval.
+        key_descriptor: An inherited pipe that the CLI reads the key from. The key is then in no environment, and so in
+            none of those that its tools inherit.
     """
     values = {
         **_CONSTANT,
@@ -272,8 +283,11 @@ def environment(
         "HOME": str(rooms.home),
         "TMPDIR": str(rooms.temporary),
         RUN_MARKER: run,
-        "ANTHROPIC_API_KEY": key,
     }
+    if key_descriptor is None:
+        values["ANTHROPIC_API_KEY"] = key
+    else:
+        values[KEY_DESCRIPTOR] = str(key_descriptor)
     if base_url is not None:
         values["ANTHROPIC_BASE_URL"] = base_url
     if arm.retrieval and access is not None:

@@ -29,8 +29,8 @@ _AWK_READS: Final = re.compile(r"getline|system|ARG|[|<>@]")
 _READING_OPTION: Final = re.compile(r"-[A-Za-z]*[rRf]|-e.|--(recursive|dereference|file|include|regexp|expression)")
 """Options of these by which they read files, or which hide what is a pattern and what is a file."""
 _FAILED: Final = re.compile(r"\s*Exit code \d+\s*\n?")
-_COMPLAINT: Final = re.compile(r"(/usr/bin/|/bin/)?[\w.\-]+: |\s*$")
-"""`ls: cannot access …`: what a command says when it found nothing."""
+_COMPLAINT: Final = re.compile(r"(/usr/bin/|/bin/)?[\w.\-]+: |Stopping at filesystem boundary|\s*$")
+"""`ls: cannot access …`, `fatal: not a git repository …`: what a command says when it found nothing."""
 
 
 def _below(target: str, folder: PurePosixPath) -> bool:
