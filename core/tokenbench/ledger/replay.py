@@ -3,8 +3,10 @@
 Within a run the cache is the run's own doing; what it finds at its start is not. The first call of each conversation
 (the main loop, each subagent, each model that a conversation went on with) shows it: what that call read was there
 before, and what it wrote was not. From a cold start it would have written what it read; from a warm one, left by the
-same run a moment ago, it would have read what it wrote. Later calls read what the first one left, either way. Prompts
-stay as long as they are, so tiers do not change. What no row shows (compactions, side calls) is taken as it is.
+same run a moment ago, it would have read what it wrote. Later calls read what the first one left, either way; where
+they wait longer than a cache lives they write again, either way. Prompts stay as long as they are, so tiers do not
+change. What a later conversation reads at its start may be the run's own: then the cold start cannot be told. What no
+row shows (compactions, side calls) is taken as it is.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +50,7 @@ def replay(bills: Mapping[str, Bill], table: PriceTable | None, version: str | N
             warm += counters.write_5m * (rates.cache_read - rates.cache_write_5m) / MILLION
             warm += counters.write_1h * (rates.cache_read - rates.cache_write_1h) / MILLION
             hour = _hour(counters, written)
-            if counters.read and hour is None:
+            if counters.read and (hour is None or _may_be_own(call, bill.calls)):
                 cold = None
             elif cold is not None and counters.read:
                 write = rates.cache_write_1h if hour else rates.cache_write_5m
@@ -63,6 +65,16 @@ def _firsts(calls: Iterable[Call]) -> list[Call]:
         if call.counters.billed_input:
             found.setdefault(call.parent, call)
     return list(found.values())
+
+
+def _may_be_own(first: Call, calls: Iterable[Call]) -> bool:
+    """Whether an earlier conversation of the run can have left what the first call of this one read."""
+    return any(
+        call.parent != first.parent
+        and (call.line, call.key) < (first.line, first.key)
+        and call.counters.write + call.counters.read
+        for call in calls
+    )
 
 
 def _hour(call: Sum, run: Sum) -> bool | None:

@@ -6,6 +6,7 @@ import pytest
 from streams import DATA, Script, ledger, read, text, tool
 
 from tokenbench.figures import Code
+from tokenbench.ledger import plain
 from tokenbench.ledger.model import Equation, Ledger
 from tokenbench.ledger.prices import ModelPrices, PriceTable, Rates, Row
 
@@ -238,6 +239,10 @@ def test_a_run_that_straddles_a_tier_says_what_cannot_be_checked() -> None:
     assert "1,000 tokens" in refusal.evidence[0]
     assert equation(found).holds is None
     assert "streamed" in equation(found).note or "output" in equation(found).note
+    shown = plain.text(found)
+    assert "dollars refused  COST-UNRECONCILED" in shown
+    assert "prompts on both sides of 1,000 tokens" in shown
+    assert "between 0.003202 and 0.003502 USD" in shown
 
 
 def test_a_cost_outside_of_the_bounds_of_a_straddling_run_is_refused() -> None:
