@@ -141,8 +141,11 @@ def _read(path: Path, prices: PriceTable | None = None) -> LedgerBuilder:
     name = str(path).encode(errors="surrogateescape").decode(errors="replace")
     builder = LedgerBuilder(transcript=name, prices=prices)
     with _no_search_for_cycles():
-        for lines in read_many(path):
+        many = read_many(path)
+        while (lines := next(many, None)) is not None:
             builder.feed_many(lines)
+            # Before the next ones are read: two of them could be 100 MB each.
+            del lines
     return builder
 
 

@@ -8,7 +8,7 @@ from tokenbench.ledger.model import Tokens
 from tokenbench.transcripts.events import Usage
 
 
-class Sum(msgspec.Struct, frozen=True):
+class Sum(msgspec.Struct, frozen=True, gc=False):
     """Counters in tokens. Differences of sums may be negative."""
 
     input: int = 0

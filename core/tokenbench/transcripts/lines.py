@@ -4,7 +4,10 @@ Lines end with the byte 0x0A and with nothing else: U+0085, U+2028 and U+2029 oc
 no length limit; memory is bounded by the longest one.
 """
 
+import io
 from collections.abc import Iterator
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -13,7 +16,8 @@ from tokenbench.errors import TranscriptError
 _BOM: Final = b"\xef\xbb\xbf"
 _BUFFER: Final = 1 << 18
 """Bytes that are read in one go; they are worked on while they are still in the processor's cache."""
-_TOGETHER: Final = 1 << 16
+_TOGETHER: Final = 32
+_PIECE: Final = 1 << 18
 
 
 class Line(NamedTuple):
@@ -89,16 +93,19 @@ def read_lines(path: Path) -> Iterator[Line]:
     Raises:
         TranscriptError: The file is not there, is a folder, or cannot be read.
     """
-    for lines in read_many(path):
+    for lines in read_many(path, together=1):
         yield from map(lines.line, range(len(lines.data)))
 
 
-def read_many(path: Path, *, about: int = _TOGETHER) -> Iterator[Lines]:
+def read_many(path: Path, *, together: int = _TOGETHER, piece: int = _PIECE) -> Iterator[Lines]:
     """The lines of a file, some at a time.
+
+    Nothing that was handed out is held on to: who lets go of it before asking for more never has two long lines.
 
     Args:
         path: The file; a pipe will do.
-        about: Bytes of lines that come together, more or less; a longer line comes alone.
+        together: The most lines that come together.
+        piece: Bytes; a longer line is put together of pieces of this size.
 
     Raises:
         TranscriptError: The file is not there, is a folder, or cannot be read.
@@ -106,9 +113,14 @@ def read_many(path: Path, *, about: int = _TOGETHER) -> Iterator[Lines]:
     number = 1
     try:
         with path.open("rb", buffering=_BUFFER) as file:
-            while lines := file.readlines(about):
+            pieces = iter(partial(file.readline, piece), b"")
+            while lines := list(islice(pieces, together)):
+                if max(map(len, lines)) >= piece:
+                    lines = _joined(chain(lines, pieces), len(lines))
+                count = len(lines)
                 yield Lines(number, lines)
-                number += len(lines)
+                del lines
+                number += count
     except FileNotFoundError as error:
         raise TranscriptError(
             "there is no such file", where=str(path), remedy="Give the path of a transcript: the agent's JSON lines"
@@ -121,3 +133,20 @@ def read_many(path: Path, *, about: int = _TOGETHER) -> Iterator[Lines]:
         raise TranscriptError(
             f"cannot be read: {error.strerror or error}", where=str(path), remedy="Mend its permissions or its disk"
         ) from error
+
+
+def _joined(pieces: Iterator[bytes], least: int) -> list[bytes]:
+    """The lines that these pieces, and those behind them that the last line needs, make up."""
+    lines: list[bytes] = []
+    # It grows in place and hands over what it holds without a copy: a line of 100 MB takes 100 MB.
+    line = io.BytesIO()
+    for number, part in enumerate(pieces, 1):
+        line.write(part)
+        if part.endswith(b"\n"):
+            lines.append(line.getvalue())
+            line = io.BytesIO()
+            if number >= least:
+                return lines
+    if line.tell():
+        lines.append(line.getvalue())
+    return lines

@@ -43,7 +43,7 @@ def together(many: Iterable[Lines]) -> tuple[list[Event], dict[str, int], bool]:
 def test_every_capture_and_case(path: Path) -> None:
     lines = list(read_lines(path))
     assert quickly(lines) == part_by_part(lines)
-    assert together(read_many(path)) == together(read_many(path, about=1)) == quickly(lines)
+    assert together(read_many(path)) == together(read_many(path, together=1, piece=7)) == quickly(lines)
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.just("\ud800") | st.just(1e400)

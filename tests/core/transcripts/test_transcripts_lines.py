@@ -53,13 +53,13 @@ def test_a_file_gives_the_lines_of_its_bytes(tmp_path_factory: pytest.TempPathFa
     assert list(read_lines(path)) == split(data)
 
 
-@given(st.binary(max_size=60), st.integers(1, 70))
+@given(st.text("a\n\r", max_size=60).map(str.encode) | st.binary(max_size=60), st.integers(1, 9), st.integers(1, 9))
 def test_however_many_lines_come_together_they_are_the_same(
-    tmp_path_factory: pytest.TempPathFactory, data: bytes, about: int
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, together: int, piece: int
 ) -> None:
     path = tmp_path_factory.mktemp("lines") / "t.jsonl"
     path.write_bytes(data)
-    many = list(read_many(path, about=about))
+    many = list(read_many(path, together=together, piece=piece))
     assert b"".join(part for lines in many for part in lines.data) == data
     assert [lines.line(index) for lines in many for index in range(len(lines.data))] == split(data)
 
