@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST: Final = 10**12
 """Tokens, searches or USD; nothing real comes near, and arithmetic stays exact below."""
+LATEST: Final = 253_402_300_799
+"""Seconds since the Unix epoch: the last of the year 9999, after which a calendar has no day."""
 FINEST: Final = -40
 """The last decimal place of a number in a table. No double that the CLI prints for a cost has more."""
 LEAST: Final = 1_000
@@ -83,7 +85,7 @@ def _numbers(entry: "ModelPrices") -> Iterator[str]:
             yield "a bill has a counter that is none"
     if not 0 < entry.largest <= MOST:
         yield f"{one_line(str(entry.largest), 40)} is no longest prompt"
-    if not 0 <= entry.made <= MOST:
+    if not 0 <= entry.made <= LATEST:
         yield f"{one_line(str(entry.made), 40)} is no time"
 
 

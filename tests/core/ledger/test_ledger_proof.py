@@ -74,6 +74,7 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "no limit": (lambda found: found["models"][0].update(largest=0), "no longest prompt"),
     "a region": (lambda found: found["models"][0].update(plain_regions=["eu"]), "no row covers|region eu"),
     "a speed": (lambda found: found["models"][0]["rows"][2].update(speed="warp"), "no row covers"),
+    "a day after all": (lambda found: found["models"][0].update(made=999_999_999_999), "is no time"),
     "a row twice": (lambda found: found["models"][0]["rows"].append(found["models"][0]["rows"][0]), "two rows"),
     "a model twice": (lambda found: found["models"].append(found["models"][0]), "twice"),
     "no rows": (lambda found: found["models"][0].update(rows=[], evidence=[]), "it has no row"),
