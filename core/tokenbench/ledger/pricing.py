@@ -153,9 +153,12 @@ def _parts(bill: Bill, prices: ModelPrices, ways: Sequence[tuple[str, str]]) -> 
 
 def _add_up(name: str, bill: Bill, prices: ModelPrices, parts: Sequence[_Part]) -> Priced:
     low = high = neutral = NOUGHT
+    even = True
     for part in parts:
         low += _extreme(part.rates, min).cost(part.tokens)
         high += _extreme(part.rates, max).cost(part.tokens)
+        # Prices that charge a cached prompt alike may differ in that of fresh input.
+        even = even and len({rates.neutral(part.tokens) for rates in part.rates}) == 1
         neutral += part.rates[0].neutral(part.tokens) + part.tokens.output * part.rates[0].output / MILLION
     left = bill.whole.output - sum(part.tokens.output for part in parts)
     takers = [part for part in parts if part.open] or list(parts)
@@ -166,7 +169,7 @@ def _add_up(name: str, bill: Bill, prices: ModelPrices, parts: Sequence[_Part]) 
     low, high = low + bill.searches * min(pieces), high + bill.searches * max(pieces)
     fees = bill.searches * pieces[0]
     if low == high:
-        return Priced(low, high, neutral + fees, fees)
+        return Priced(low, high, neutral + fees if even else None, fees)
     sizes = ", ".join(f"{limit:,}" for limit in prices.thresholds)
     where = f"prompts on both sides of {sizes} tokens" if sizes else "calls of several speeds or regions"
     why = f"{name} had {where}, and how its output of {left:,} tokens divides among them is not printed"

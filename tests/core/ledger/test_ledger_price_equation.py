@@ -9,6 +9,8 @@ from tokenbench.figures import Code
 from tokenbench.ledger import plain
 from tokenbench.ledger.model import Equation, Ledger
 from tokenbench.ledger.prices import ModelPrices, PriceTable, Rates, Row
+from tokenbench.ledger.pricing import Bill, price
+from tokenbench.ledger.sums import Sum
 
 D = Decimal
 VERSION = "2.1.332"
@@ -243,6 +245,15 @@ def test_a_run_that_straddles_a_tier_says_what_cannot_be_checked() -> None:
     assert "dollars refused  COST-UNRECONCILED" in shown
     assert "prompts on both sides of 1,000 tokens" in shown
     assert "between 0.003202 and 0.003502 USD" in shown
+
+
+def test_a_rest_that_costs_the_same_in_every_tier_has_a_cost_and_no_cache_neutral_one() -> None:
+    # Both tiers charge reads alike and fresh input not.
+    low, high = rates("1", "10", "0.1", "1", "2"), rates("2", "20", "0.1", "2", "4")
+    table = PriceTable((model("m", Row(0, "standard", "", low), Row(1_000, "standard", "", high)),))
+    found = price({"m": Bill(calls=(), whole=Sum(read=2_000), searches=0)}, table, VERSION)
+    assert isinstance(found, dict)
+    assert (found["m"].exact, found["m"].neutral) == (D("0.0002"), None)
 
 
 def test_a_cost_outside_of_the_bounds_of_a_straddling_run_is_refused() -> None:
