@@ -128,8 +128,8 @@ def _thread(book: _Book, ledger: Ledger, thread: Thread, calls: Sequence[CallRow
                 key = steps[at].key
                 for item in known[key]:
                     book.add(item, end - begin, again=key in grew)
-                # What came in last before a compaction grew no prompt; with the summary it is a bound all the same.
-                most = grew.get(key, billed[begin] - prefix.tokens - words[at].said)
+                # What came in last before a compaction grew no prompt: with the summary it is a bound all the same.
+                most = grew.get(key, segment[1].tokens + sum(item.tokens for item in known[key]) - words[at].said)
                 book.growth.add(steps[at].results, most, end - begin, again=key in grew)
                 grew[key] = most
         book.context += billed[end - 1]

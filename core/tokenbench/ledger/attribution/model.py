@@ -18,7 +18,7 @@ KINDS: Final[dict[Kind, str]] = {
     "own": "the model's own earlier words and tool calls",
     "thinking": "the model's own earlier thinking",
     "denied": "sentences that refused a tool",
-    "summary": "the summary that a compaction left",
+    "summary": "what a compaction put in the conversation's place: its summary, and files that were attached anew",
     "side": "calls that the stream does not show",
     "unattributed": "notes of the agent, frames of blocks, and the error of all estimates",
 }
