@@ -114,11 +114,11 @@ def _sandbox(world: World) -> Refusal | None:
     free = {cell.name: run.record.sandbox_told for cell, run in world.counted.runs.items() if not run.record.sandbox}
     if not free:
         return None
-    found = [f"{len(free)} of {len(world.counted.runs)} runs"]
+    reasons = "; ".join(sorted({one_line(reason, 200) for reason in free.values() if reason}))
+    found = [f"{len(free)} of {len(world.counted.runs)} runs" + (f": {reasons}" if reasons else "")]
     if len(free) < len(world.counted.runs):
         # A mixture is two instruments: which runs were which is what a reader needs.
         found.append(f"without a sandbox: {', '.join(sorted(free))}")
-    found += [one_line(reason, 200) for reason in sorted({reason for reason in free.values() if reason})]
     return refuse(Code.NO_SANDBOX, *found)
 
 

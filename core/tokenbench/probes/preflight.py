@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal, TypeVar
@@ -20,7 +21,7 @@ from tokenbench.probes.table import find_cli, models_of
 from tokenbench.rehearsal.starter import EXAMPLE
 from tokenbench.retrieval.building import ensure_index
 from tokenbench.retrieval.index import index_folder
-from tokenbench.runner import lock
+from tokenbench.runner import lock, sandbox
 from tokenbench.runner.prepare import KEY_VARIABLE
 from tokenbench.text import one_line
 from tokenbench.transcripts.evidence import Runs
@@ -63,6 +64,8 @@ def survey(
     yield _budget(loaded)
     cli = _attempt("agent CLI", lambda: find_cli(loaded, scripted=False))
     yield cli if isinstance(cli, Point) else _agent(cli)
+    if not isinstance(cli, Point):
+        yield _sandbox(loaded, cli, environment.get("PATH"))
     corpus = _attempt("corpus", lambda: _obtain(loaded, progress))
     yield corpus if isinstance(corpus, Point) else Point(name="corpus", state="ok", what=_describe(corpus))
     if isinstance(corpus, Corpus):
@@ -197,6 +200,25 @@ def _budget(loaded: Loaded) -> Point:
         state="note",
         what="nothing limits what the experiment may spend",
         remedy="Set `experiment_usd` or `experiment_tokens` in [limits]",
+    )
+
+
+def _sandbox(loaded: Loaded, cli: launch.Cli, search_path: str | None) -> Point:
+    with tempfile.TemporaryDirectory(prefix="tokenbench-") as folder:
+        setting = loaded.config.experiment.sandbox
+        found = _attempt(
+            "sandbox", lambda: sandbox.find(setting, cli=cli, scratch=Path(folder), search_path=search_path)
+        )
+    if isinstance(found, Point):
+        return found
+    if found.sandbox is not None:
+        return Point(name="sandbox", state="ok", what=f"{found.told}: what an arm is not given does not exist for it")
+    meaning = MEANINGS[Code.NO_SANDBOX]
+    return Point(
+        name="sandbox",
+        state="note",
+        what=f"{Code.NO_SANDBOX}: {found.reason}. Every screen and report will say so",
+        remedy=meaning.remedy,
     )
 
 

@@ -1,5 +1,6 @@
 """Everything that must be there and sealed before the first run is started."""
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Callable, Mapping
@@ -165,7 +166,10 @@ def confine(
     Raises:
         RunnerError: The experiment requires one, and there is none that works.
     """
-    hidden = [loaded.folder, loaded.runs, corpora.default_cache(), Path.home(), *([corpus] if corpus else [])]
+    hidden = [loaded.folder, loaded.runs, corpora.default_cache(), *([corpus] if corpus else [])]
+    with contextlib.suppress(RuntimeError):
+        # Not everybody has a home.
+        hidden.append(Path.home())
     return sandbox.find(
         loaded.config.experiment.sandbox,
         cli=cli,
@@ -176,10 +180,12 @@ def confine(
 
 
 def _sealed_environment(confinement: Confinement, base_url: str | None, *, scripted: bool) -> dict[str, str]:
+    more = {launch.KEY_DESCRIPTOR: "(a pipe)"}
     if confinement.sandbox is None:
-        return launch.sealed_environment(base_url=base_url)
-    way = {} if scripted else exits.destination(base_url).environment
-    return launch.sealed_environment(base_url=base_url, inside=sandbox.INSIDE, more=way)
+        return launch.sealed_environment(base_url=base_url, more=more)
+    if not scripted:
+        more |= exits.destination(base_url).environment
+    return launch.sealed_environment(base_url=base_url, inside=sandbox.INSIDE, more=more)
 
 
 def _sealed_sandbox(confinement: Confinement) -> seal.Confined:

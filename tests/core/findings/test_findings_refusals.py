@@ -280,7 +280,7 @@ def test_a_mixture_of_confined_and_unconfined_runs_is_named_with_the_reason(fabr
     banner = finish(bench).banner(Code.NO_SANDBOX)
     assert banner is not None
     named = f"without a sandbox: {bench.cells[3].name}"
-    assert banner.evidence == (f"1 of {len(bench.cells)} runs", named, "bwrap is not on PATH")
+    assert banner.evidence == (f"1 of {len(bench.cells)} runs: bwrap is not on PATH", named)
 
 
 def test_warm_and_cold_arms_have_no_comparable_dollars(fabricate: Fabricate) -> None:

@@ -52,6 +52,14 @@ def test_what_only_refuses_figures_is_a_note(bench: Path) -> None:
     assert "`tokenbench-tui prices --probe`" in found["prices"][0].remedy
 
 
+def test_without_bwrap_a_note_says_what_will_stand_everywhere_and_a_requirement_fails(bench: Path) -> None:
+    (point,) = points(config.load(bench))["sandbox"]
+    assert (point.state, point.what.partition(".")[0]) == ("note", "NO-SANDBOX: bwrap is not on PATH")
+    loaded = edited(bench, "tokenbench.toml", "[experiment]\n", '[experiment]\nsandbox = "required"\n')
+    (point,) = points(loaded)["sandbox"]
+    assert (point.state, "required" in point.what) == ("fail", True)
+
+
 def test_a_missing_key_fails_and_a_key_is_never_repeated(bench: Path) -> None:
     assert points(config.load(bench), key=" ")["API key"][0].state == "fail"
     told = points(config.load(bench), key="sk-ant-secret")

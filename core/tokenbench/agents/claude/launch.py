@@ -244,7 +244,7 @@ def sealed_environment(
         base_url: The API's address, where the operator set one; the scripted API's holds a token of the run and is
             left out.
         inside: The folders of every run as it sees them, in a sandbox.
-        more: What the way out of a sandbox adds.
+        more: What the way out of a sandbox adds, and how the key comes.
     """
     values = {**_CONSTANT, "PATH": SYSTEM_PATH, "HOME": "(private, wiped before each run)", "TMPDIR": "(private)"}
     if inside is not None:
