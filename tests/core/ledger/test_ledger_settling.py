@@ -83,3 +83,22 @@ def test_results_are_never_raised_above_the_growth_and_no_bound_is_below_zero(
         assert after <= grown - said
     if grown is not None and grown > 0:
         assert after <= grown
+
+
+@given(
+    pieces=st.lists(
+        st.tuples(st.integers(0, 20_000), st.floats(0, 0.3), st.floats(-1, 1)),
+        min_size=1,
+        max_size=4,
+    ),
+    notes=st.integers(0, NOTES_MOST),
+    said=st.integers(0, 2_000),
+)
+def test_a_bound_holds_wherever_the_rates_and_the_allowance_for_notes_do(
+    pieces: list[tuple[int, float, float]], notes: int, said: int
+) -> None:
+    items = [result(tokens, relative=relative) for tokens, relative, _ in pieces]
+    truth = [max(0, round(tokens * (1 + Z * relative * off))) for tokens, relative, off in pieces]
+    found = settle(items, said + sum(truth) + notes, said, 0.0, thinks=False)
+    for item, tokens in zip(found, truth, strict=True):
+        assert abs(item.tokens - tokens) <= item.bound + item.scatter + 1
