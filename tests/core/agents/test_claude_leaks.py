@@ -128,6 +128,39 @@ def test_a_command_that_ran_is_named_with_its_line() -> None:
     assert sentence == "line 3: it ran something else than xq: cat /corpus/a.py"
 
 
+@pytest.mark.parametrize("path", ["/corpus/src/a.py", "/home/somebody/tree/src/a.py"])
+def test_the_corpus_is_known_by_its_path_outside_and_by_that_in_a_sandbox(path: str) -> None:
+    reader = Arm(tools=("Read",), prompt="p.md", folder="empty")
+    outside = Path("/home/somebody/tree")
+    read = {"file_path": path}
+    (sentence,) = find_leaks(
+        events("Read", read), reader, corpus=outside, folder=Path("/empty"), inside=Path("/corpus")
+    )
+    assert sentence == f"line 3: Read reached the corpus: {path}"
+    assert (
+        find_leaks(
+            events("Read", {"file_path": "/empty/a"}),
+            reader,
+            corpus=outside,
+            folder=Path("/empty"),
+            inside=Path("/corpus"),
+        )
+        == ()
+    )
+    assert (
+        find_leaks(
+            events("Read", read, error=True), reader, corpus=outside, folder=Path("/empty"), inside=Path("/corpus")
+        )
+        == ()
+    )
+
+
+def test_a_repository_that_is_not_there_was_not_read() -> None:
+    said = "Exit code 128\nfatal: not a git repository (or any parent up to mount point /)\nStopping at filesystem boundary"
+    assert leaks(RETRIEVAL, "Bash", {"command": "git log"}, text=said, error=True) == ()
+    assert leaks(RETRIEVAL, "Bash", {"command": "git log"}, text=f"{said}\ncommit 1234", error=True) != ()
+
+
 def test_a_command_that_was_denied_reached_nothing() -> None:
     assert leaks(RETRIEVAL, "Bash", {"command": "cat /corpus/a.py"}, error=True, denied=True) == ()
 
