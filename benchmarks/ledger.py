@@ -3,11 +3,13 @@
     python benchmarks/ledger.py [--megabytes 300] [--runs 5] [--ccusage PATH]
 
 Transcripts are made from the rows of a captured run (tests/data/streams) and the text of the test corpus, the same ones
-every time: `long` has tool results of 0.5 to 40 KB, of which the CLI prints a copy in `tool_use_result`; `raw` has the
-raw events of partial messages too, so that most lines are small. All subjects are fresh processes:
+every time. `long` has tool results of 0.5 to 40 KB, of which the CLI prints a copy in `tool_use_result`: 120 lines a
+MB, and results with their copies are 90 % of the bytes. `raw` has the raw events of partial messages too: 1,500 lines a
+MB, of which 91 % are pieces of content with 36 % of the bytes. All subjects are fresh processes:
 
     ledgers    `tokenbench-tui ledger --json` over all files, in two processes
-    ledger     the same over one file, of a third of the size and of a twelfth: memory must not grow with it
+    ledger     the same over one file, of all the megabytes and of a twelfth: memory must not grow with it
+    line       the same over one transcript that holds one line of 100 MB, `long` only
     start      the same over one small capture: what importing costs
     limit      reads the files and splits their lines
     json       a loop over stdlib json that adds up the counters of each message id: counters only, no ledger
@@ -16,7 +18,8 @@ raw events of partial messages too, so that most lines are small. All subjects a
                only
 
 MB/s is wall time, start included. Where other processes keep the cores busy, MB a CPU second is the steadier figure:
-two cores do twice that. Peak memory is that of the largest process.
+two cores do twice that. Peak memory is that of the largest process;
+`ledgers` has three, of which the two that read are alike.
 """
 
 import argparse
@@ -98,6 +101,16 @@ class Writer:
                 for row in self._turn(f"msg_{name}_{calls:06d}", calls):
                     written += file.write(_line(row))
             file.write(_line(self._end(calls)))
+
+    def write_line(self, path: Path, size: int) -> None:
+        """A transcript of one call, whose tool printed so much that the CLI's own copy makes a line of this size."""
+        self._number = 0
+        with path.open("wb") as file:
+            file.write(_line(self._init))
+            *rows, result = self._turn("msg_line_000001", 1)
+            copy = {"type": "text", "file": {"content": self._text * (size // len(json.dumps(self._text)))}}
+            for row in (*rows, {**result, "tool_use_result": copy}, self._end(1)):
+                file.write(_line(row))
 
     def _turn(self, message_id: str, call: int) -> Iterator[dict[str, Any]]:
         at = call * 7_919 % 100_000
@@ -255,7 +268,11 @@ def main() -> None:
                 writer.write(path, total // FILES, path.stem)
             paths, size = [str(path) for path in files], sum(path.stat().st_size for path in files)
             one = folder / f"{shape}.jsonl"
-            writer.write(one, total // 3, "one")
+            writer.write(one, total, "one")
+            if shape == "long":
+                line = folder / "line.jsonl"
+                writer.write_line(line, 100_000_000)
+                subjects["long: ledger, 100 MB line"] = ([*ledger, str(line)], line.stat().st_size, None)
             subjects[f"{shape}: ledgers, {FILES} files"] = ([*ledger, *paths], size, None)
             subjects[f"{shape}: ledger, 1 file"] = ([*ledger, str(one)], one.stat().st_size, None)
             subjects[f"{shape}: ledger, 1 small file"] = ([*ledger, paths[0]], files[0].stat().st_size, None)

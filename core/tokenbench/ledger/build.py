@@ -140,6 +140,11 @@ class LedgerBuilder:
         return self._reader.own_log and not self._ended
 
     @property
+    def announced(self) -> Announcement | None:
+        """What the agent has said first of itself; None until it has."""
+        return self._announced
+
+    @property
     def ended(self) -> tuple[Ended, ...]:
         """The result events so far."""
         return tuple(self._ended.values())

@@ -1,10 +1,11 @@
 """Which rows of a transcript are the same billed call, and which of its snapshots counts."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from tokenbench.ledger.model import CallRow
-from tokenbench.ledger.sums import Sum, of_usage
+from tokenbench.ledger.sums import ZERO, Sum, of_usage
 from tokenbench.transcripts.events import CallSeen, Usage
 
 Rank = tuple[bool, bool, int, int]
@@ -12,8 +13,7 @@ _Variant = tuple[str | None, tuple[int, int, int], bool]
 """API request id, what was taken in, whether the counters are final."""
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct, gc=False):
     """One billed API request, as far as the transcript shows it."""
 
     key: str
@@ -25,12 +25,12 @@ class Call:
     usage: Usage
     final: bool
     """Whether the output is that of the finished message."""
-    tools: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    tools: dict[str, tuple[int, str]] = {}
     """Tool uses by id: line and name."""
     rank: Rank = (False, False, 0, 0)
-    variants: dict[_Variant, Usage] = field(default_factory=dict[_Variant, Usage])
+    variants: dict[_Variant, Usage] = {}
     """Whole-message snapshots that differ in more than their output."""
-    counters: Sum = field(init=False)
+    counters: Sum = ZERO
     """Those of `usage`; the output is a placeholder unless `final`."""
 
     def __post_init__(self) -> None:
@@ -108,7 +108,8 @@ class CallBook:
         call.line = min(call.line, seen.line)
         call.model = call.model or seen.model or ""
         if not seen.raw and rank[0]:
-            variant = (seen.request_id, of_usage(seen.usage).inside, seen.final)
+            counters = call.counters if call.usage is seen.usage else of_usage(seen.usage)
+            variant = (seen.request_id, counters.inside, seen.final)
             known = call.variants.get(variant)
             if known is None or _rank(known, seen.final) < rank:
                 call.variants[variant] = seen.usage

@@ -40,6 +40,8 @@ def line(ledger: Ledger, parts: Attributed | None = None) -> bytes:
 
 def safe(encoded: bytes) -> bytes:
     """JSON with every character escaped that a terminal would not show as it is."""
+    if encoded.isascii() and b"\x7f" not in encoded:
+        return encoded
     return _PLAIN.sub(_escaped, encoded.decode()).encode()
 
 
