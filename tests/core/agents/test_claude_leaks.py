@@ -156,7 +156,7 @@ def test_the_corpus_is_known_by_its_path_outside_and_by_that_in_a_sandbox(path: 
 
 
 def test_a_repository_that_is_not_there_was_not_read() -> None:
-    said = "Exit code 128\nfatal: not a git repository (or any parent up to mount point /)\nStopping at filesystem boundary"
+    said = "Exit code 128\nfatal: not a git repository (or any parent)\nStopping at filesystem boundary (… not set)."
     assert leaks(RETRIEVAL, "Bash", {"command": "git log"}, text=said, error=True) == ()
     assert leaks(RETRIEVAL, "Bash", {"command": "git log"}, text=f"{said}\ncommit 1234", error=True) != ()
 
