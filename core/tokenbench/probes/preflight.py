@@ -69,7 +69,7 @@ def survey(
     corpus = _attempt("corpus", lambda: _obtain(loaded, progress))
     yield corpus if isinstance(corpus, Point) else Point(name="corpus", state="ok", what=_describe(corpus))
     if isinstance(corpus, Corpus):
-        if any(arm.retrieval for arm in loaded.config.arms.values()):
+        if any(arm.searches for arm in loaded.config.arms.values()):
             yield _index(corpus, progress)
         yield _calibration(runs, corpus)
     yield _prices(loaded, runs, None if isinstance(cli, Point) else cli.version)

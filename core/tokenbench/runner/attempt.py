@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -137,6 +137,7 @@ class Executor:
         table = read_if_sound(prepared.runs.prices)
         prices = table.find(this.model, prepared.cli.version) if table is not None else None
         follower = _Follower(this, journal=self._journal, clock=self._clock, spent=self._spent, prices=prices)
+        follower.on_announcement = lambda said: self._end_without_servers(this, said, interrupt)
         async with contextlib.AsyncExitStack() as open_while_it_runs:
             base_url = open_while_it_runs.enter_context(self._address(this))
             marker = prepared.places.marker(job.stem, number)
@@ -206,6 +207,11 @@ class Executor:
         )
         return self._close(this, record, verdict, retry)
 
+    def _end_without_servers(self, this: _Try, said: Announcement, interrupt: Interrupt) -> None:
+        """A run without the servers of its arm would be paid for and measure another arm: it is ended at once."""
+        if this.arm.mcp and announce.mismatches(said, this.arm, this.model, self._prepared.cli.version):
+            interrupt.set("misannounced")
+
     def _question(self, job: Job) -> str:
         return self._prepared.loaded.question(job.cell.question).text if job.cell is not None else WARMUP_QUESTION
 
@@ -224,6 +230,7 @@ class Executor:
             # Beside the slot's folders, not in them: the agent has no business there, and its path is constant.
             access=prepared.places.access(slot),
             log=prepared.runs.query_log(this.job.stem),
+            values=prepared.values,
         )
 
     @contextlib.contextmanager
@@ -277,7 +284,8 @@ class Executor:
         )
         if not wrong:
             return _Verdict(outcome, reason)
-        reason = f"{wrong[0]} (it had ended as {outcome})"
+        how = "it was ended at once" if ending.ended_by == "misannounced" else f"it had ended as {outcome}"
+        reason = f"{wrong[0]} ({how})"
         return _Verdict("quarantined", reason, (refuse(Code.QUARANTINED, *wrong),), misannounced)
 
     def _close(self, this: _Try, record: Record, verdict: _Verdict, retry: schedule.Retry) -> AttemptEnd:
@@ -319,11 +327,16 @@ class _Follower:
         self._later: asyncio.TimerHandle | None = None
         self._builder = LedgerBuilder(transcript=str(this.files.transcript))
         self.failure: TokenbenchError | None = None
+        self.on_announcement: Callable[[Announcement], None] | None = None
+        """Is called once, with what the agent says first of itself."""
 
     def observe(self, lines: list[Line]) -> Live:
         """Take lines in and say how far the run is."""
         for line in lines:
             self._builder.feed(line)
+        if self.on_announcement is not None and self._builder.announced is not None:
+            tell, self.on_announcement = self.on_announcement, None
+            tell(self._builder.announced)
         live = self._builder.live()
         rates = self._prices.rates(live.prompt) if self._prices is not None else None
         cost = rates.cost(live.seen) if rates is not None else Decimal(0)
@@ -441,6 +454,8 @@ def _outcome(ending: Ending, by_ledger: Outcome, evidence: _Evidence, limits: Li
             return "cancelled", "ended by the operator"
         case "stop":
             return "cancelled", "ended with the runner"
+        case "misannounced":
+            return "quarantined", ""
         case "wall":
             if evidence.unanswered:
                 # It never got to work: a key that is refused, an address where nobody answers.

@@ -1,9 +1,9 @@
-"""What a sandbox starts instead of the agent: it opens the one way out and then becomes the agent.
+"""What a sandbox starts instead of the agent: it opens the ways out and then becomes the agent.
 
-    python entrance.py DESCRIPTOR PORT UNSET -- ARGV…
+    python entrance.py DESCRIPTOR PORT,PORT,… UNSET -- ARGV…
 
-Inside there is no network but a loopback of the sandbox's own. A socket that listens there is handed, through an
-inherited Unix socket, to the runner outside, who answers on it: so no process stays between the agent and its runner,
+Inside there is no network but a loopback of the sandbox's own. Sockets that listen there are handed, through an
+inherited Unix socket, to the runner outside, who answers on them: so no process stays between the agent and its runner,
 and nothing that could be reached lies in the sandbox. This file is mounted there alone: it needs the standard library
 and nothing else.
 """
@@ -14,12 +14,13 @@ import sys
 
 
 def main(arguments: list[str]) -> None:
-    """Hand out the listening socket, forget what only the entrance needs, and become the agent."""
-    descriptor, port, unset, _, *command = arguments
-    with socket.socket(fileno=int(descriptor)) as runner, socket.socket() as door:
-        door.bind(("127.0.0.1", int(port)))
-        door.listen(64)
-        socket.send_fds(runner, [b"."], [door.fileno()])
+    """Hand out the listening sockets, forget what only the entrance needs, and become the agent."""
+    descriptor, ports, unset, _, *command = arguments
+    doors = [socket.create_server(("127.0.0.1", int(port)), backlog=64) for port in ports.split(",")]
+    with socket.socket(fileno=int(descriptor)) as runner:
+        socket.send_fds(runner, [b"."], [door.fileno() for door in doors])
+    for door in doors:
+        door.close()
     for name in unset.split(","):
         os.environ.pop(name, None)
     try:

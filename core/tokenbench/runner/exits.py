@@ -1,15 +1,16 @@
-"""The one way out of a sandbox: connections from inside go to the API's host and port, and nowhere else.
+"""The ways out of a sandbox: from inside one reaches the API's host and port, the arm's MCP servers, and nothing else.
 
-The sandbox hands out a socket that listens on its own loopback (`runner.entrance`). What is accepted on it is carried
-on from here, in the runner's process, so that what is permitted is decided outside of what is confined. An address with
+The sandbox hands out sockets that listen on its own loopback (`runner.entrance`). What is accepted on one is carried on
+from here, in the runner's process, so that what is permitted is decided outside of what is confined. An address with
 `http` is carried as it is. For `https` the agent speaks to an HTTP proxy that knows one destination: TLS is the agent's
 own, from end to end, and nobody between reads it.
 """
 
 import asyncio
 import contextlib
+import functools
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,7 +18,7 @@ from tokenbench.errors import AgentError
 from tokenbench.text import one_line
 
 PORT: Final = 9999
-"""Inside, on 127.0.0.1; every sandbox has a loopback of its own, so it never changes."""
+"""Of the first way out, inside, on 127.0.0.1: every sandbox has a loopback of its own. Those of others follow it."""
 DEFAULT_HOST: Final = "api.anthropic.com"
 """Where the claude CLI goes without `ANTHROPIC_BASE_URL`."""
 _HEAD_BYTES: Final = 8192
@@ -68,31 +69,32 @@ def destination(base_url: str | None) -> Destination:
 
 
 class _Carrier:
-    """Answers on one sandbox's socket."""
+    """Answers on one sandbox's sockets."""
 
-    def __init__(self, to: Destination, ours: socket.socket) -> None:
-        self._to = to
+    def __init__(self, ways: Sequence[Destination], ours: socket.socket) -> None:
+        self._ways = ways
         self._ours = ours
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._serving: set[asyncio.Task[None]] = set()
 
     def receive(self) -> None:
-        """Take the listening socket that the entrance hands out; called when there is something to read."""
+        """Take the listening sockets that the entrance hands out; called when there is something to read."""
         asyncio.get_running_loop().remove_reader(self._ours)
         try:
-            _, handles, _, _ = socket.recv_fds(self._ours, 16, 1)
+            _, handles, _, _ = socket.recv_fds(self._ours, 16, len(self._ways))
         except OSError:
             return
-        if handles:
-            self._keep(asyncio.ensure_future(self._listen(socket.socket(fileno=handles[0]))))
+        for handle, to in zip(handles, self._ways, strict=False):
+            self._keep(asyncio.ensure_future(self._listen(socket.socket(fileno=handle), to)))
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
 
-    async def _listen(self, door: socket.socket) -> None:
+    async def _listen(self, door: socket.socket, to: Destination) -> None:
         door.setblocking(False)
-        self._server = await asyncio.start_server(self._accepted, sock=door, limit=_CHUNK)
+        accepted = functools.partial(self._accepted, to)
+        self._servers.append(await asyncio.start_server(accepted, sock=door, limit=_CHUNK))
 
     async def close(self) -> None:
         """Answer no more, and end what is under way."""
@@ -102,59 +104,61 @@ class _Carrier:
             for task in serving:
                 task.cancel()
             await asyncio.wait(serving)
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accepted(self, to: Destination, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._keep(task)
         try:
-            await self._carry(reader, writer)
+            await _carry(to, reader, writer)
         except (OSError, asyncio.CancelledError):
             # Either end has gone, or the run has ended: there is nobody to tell.
             pass
         finally:
             writer.close()
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._to.proxied:
-            status = await self._permitted(reader)
-            if status != 200:
-                await _say(writer, status)
-                return
-        try:
-            upstream, onward = await asyncio.open_connection(self._to.host, self._to.port, limit=_CHUNK)
-        except OSError:
-            if self._to.proxied:
-                await _say(writer, 502)
-            return
-        try:
-            if self._to.proxied:
-                await _say(writer, 200)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(_pump(reader, onward))
-                group.create_task(_pump(upstream, writer))
-        except* OSError:
-            # One side has gone: the group has ended the other direction.
-            onward.close()
-        finally:
-            onward.close()
 
-    async def _permitted(self, reader: asyncio.StreamReader) -> int:
-        """The status for a request to a proxy: 200 only for `CONNECT` to the destination."""
-        try:
-            async with asyncio.timeout(_HEAD_SECONDS):
-                head = await reader.readuntil(b"\r\n\r\n")
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
-            return 400
-        if len(head) > _HEAD_BYTES:
-            return 400
-        words = head.split(b"\r\n", 1)[0].decode("latin-1").split()
-        if len(words) != 3 or words[0] != "CONNECT":
-            return 403
-        host = f"[{self._to.host}]" if ":" in self._to.host else self._to.host
-        return 200 if words[1].lower() == f"{host}:{self._to.port}".lower() else 403
+async def _carry(to: Destination, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    if to.proxied:
+        status = await _permitted(to, reader)
+        if status != 200:
+            await _say(writer, status)
+            return
+    try:
+        upstream, onward = await asyncio.open_connection(to.host, to.port, limit=_CHUNK)
+    except OSError:
+        if to.proxied:
+            await _say(writer, 502)
+        return
+    try:
+        if to.proxied:
+            await _say(writer, 200)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_pump(reader, onward))
+            group.create_task(_pump(upstream, writer))
+    except* OSError:
+        # One side has gone: the group has ended the other direction.
+        onward.close()
+    finally:
+        onward.close()
+
+
+async def _permitted(to: Destination, reader: asyncio.StreamReader) -> int:
+    """The status for a request to a proxy: 200 only for `CONNECT` to the destination."""
+    try:
+        async with asyncio.timeout(_HEAD_SECONDS):
+            head = await reader.readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+        return 400
+    if len(head) > _HEAD_BYTES:
+        return 400
+    words = head.split(b"\r\n", 1)[0].decode("latin-1").split()
+    if len(words) != 3 or words[0] != "CONNECT":
+        return 403
+    host = f"[{to.host}]" if ":" in to.host else to.host
+    return 200 if words[1].lower() == f"{host}:{to.port}".lower() else 403
 
 
 async def _say(writer: asyncio.StreamWriter, status: int) -> None:
@@ -173,10 +177,10 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 
 
 @contextlib.asynccontextmanager
-async def opened(to: Destination) -> AsyncGenerator[int]:
-    """A way out for one sandbox: yields the descriptor that its entrance must inherit."""
+async def opened(ways: Sequence[Destination]) -> AsyncGenerator[int]:
+    """The ways out of one sandbox, from `PORT` on: yields the descriptor that its entrance must inherit."""
     ours, theirs = socket.socketpair()
-    carrier = _Carrier(to, ours)
+    carrier = _Carrier(ways, ours)
     with ours, theirs:
         ours.setblocking(False)
         asyncio.get_running_loop().add_reader(ours, carrier.receive)

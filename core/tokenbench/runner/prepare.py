@@ -17,7 +17,7 @@ from tokenbench.retrieval.access import write_access, write_index_report
 from tokenbench.retrieval.building import IndexReport, ensure_index
 from tokenbench.retrieval.index import index_folder
 from tokenbench.retrieval.template import TEMPLATE_SHA256
-from tokenbench.runner import exits, sandbox
+from tokenbench.runner import exits, mcp, sandbox
 from tokenbench.runner.places import BASE_VARIABLE, Places
 from tokenbench.runner.sandbox import Confinement
 from tokenbench.text import one_line
@@ -53,6 +53,8 @@ class Prepared:
     """sha256 of seal.json."""
     newly_sealed: bool
     confinement: Confinement
+    values: Mapping[str, str]
+    """Of the operator's variables that MCP servers name; they go nowhere else."""
 
 
 def credentials(environment: Mapping[str, str], *, scripted: bool) -> tuple[str, str | None]:
@@ -96,6 +98,7 @@ def prepare(
     """
     _refuse_foreign(runs)
     key, base_url = credentials(environment, scripted=scripted)
+    values = mcp.named_values(loaded, environment)
     places.prepare()
     settings = loaded.config.agents.get(launch.NAME) or AgentSettings()
     cli = launch.find(settings.path, home=places.clean(0).home, bundle_only=scripted)
@@ -104,7 +107,7 @@ def prepare(
         loaded.config.corpus, experiment=loaded.folder, cache=corpora.default_cache(), progress=progress
     )
     report, folder = None, None
-    if any(arm.retrieval for arm in loaded.config.arms.values()):
+    if any(arm.searches for arm in loaded.config.arms.values()):
         folder = index_folder(corpora.default_cache(), corpus.sha256)
         report, _ = ensure_index(corpus.root, folder, corpus.sha256, progress)
         _try_xq(places, folder, corpus.sha256)
@@ -148,6 +151,7 @@ def prepare(
         seal=seal.digest(runs.seal),
         newly_sealed=newly_sealed,
         confinement=confinement,
+        values=values,
     )
 
 

@@ -11,8 +11,8 @@ from tokenbench.agents.claude.launch import Cli, Rooms
 from tokenbench.errors import RunsError
 from tokenbench.experiment.model import Arm, Limits
 from tokenbench.retrieval.access import write_access
-from tokenbench.runner import exits, sandbox
-from tokenbench.runner.sandbox import Confinement, Given, Sandbox
+from tokenbench.runner import exits, mcp, sandbox
+from tokenbench.runner.sandbox import Confinement, Given, Mount, Sandbox
 
 
 class Asked(NamedTuple):
@@ -35,6 +35,8 @@ class Asked(NamedTuple):
     """Where the access file of `xq` is written, outside."""
     log: Path | None = None
     """Where the queries of `xq` are written, outside."""
+    values: Mapping[str, str] = {}
+    """Of the operator's variables that MCP servers name."""
 
 
 class Start(NamedTuple):
@@ -70,24 +72,55 @@ async def entered(confinement: Confinement, cli: Cli, rooms: Rooms, asked: Asked
         AgentError: The API's address is none.
         RunsError: The access file or the log of `xq` cannot be written.
     """
-    with _pipe(asked.key) as key:
-        if confinement.sandbox is None:
-            yield _unconfined(cli, rooms, asked, key)
-            return
-        async with _confined(confinement.sandbox, cli, rooms, asked, key) as start:
-            yield start
+    async with _servers(asked, confined=confinement.sandbox is not None) as servers:
+        with _pipe(asked.key) as key:
+            if confinement.sandbox is None:
+                yield _unconfined(cli, rooms, asked, key=key, servers=servers)
+                return
+            async with _confined(confinement.sandbox, cli, rooms, asked, key=key, servers=servers) as start:
+                yield start
+
+
+class _Servers(NamedTuple):
+    """The arm's MCP servers, at work."""
+
+    path: Path
+    """The file that tells of them, outside."""
+    ways: tuple[exits.Destination, ...]
+    mounts: tuple[Mount, ...]
+
+
+@contextlib.asynccontextmanager
+async def _servers(asked: Asked, *, confined: bool) -> AsyncGenerator[_Servers | None]:
+    if not asked.arm.mcp:
+        yield None
+        return
+    assert asked.access is not None
+    access = asked.access.with_name("xq-mcp.json")
+    if asked.arm.searches and asked.index_folder is not None:
+        # Its server runs outside, whatever the agent is confined by.
+        write_access(access, index=asked.index_folder, log=asked.log, corpus_sha256=asked.corpus_sha256)
+    # Not below the run's own marker: what carries that one when the agent has ended has outlived it.
+    wanted = mcp.Wanted(f"{asked.marker.rstrip('/')}~mcp/", access, asked.values, confined)
+    async with mcp.served(asked.arm, wanted) as found:
+        path = asked.access.with_name("mcp.json")
+        mcp.write_config(path, found.config)
+        try:
+            yield _Servers(path, found.ways, (*found.mounts, Mount(path, str(sandbox.SERVERS))))
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def _searches(asked: Asked) -> bool:
     return asked.arm.retrieval and asked.index_folder is not None and asked.access is not None
 
 
-def _unconfined(cli: Cli, rooms: Rooms, asked: Asked, key: int) -> Start:
+def _unconfined(cli: Cli, rooms: Rooms, asked: Asked, *, key: int, servers: _Servers | None) -> Start:
     arm, searches = asked.arm, _searches(asked)
     if searches:
         _write_access(asked, index=asked.index_folder, log=asked.log)
     folder = asked.corpus if arm.folder == "corpus" and asked.corpus is not None else rooms.empty
-    argv = launch.argv(cli, arm, asked.model, asked.limits)
+    argv = launch.argv(cli, arm, asked.model, asked.limits, servers=servers.path if servers is not None else None)
     environment = launch.environment(
         rooms,
         arm,
@@ -101,14 +134,19 @@ def _unconfined(cli: Cli, rooms: Rooms, asked: Asked, key: int) -> Start:
 
 
 @contextlib.asynccontextmanager
-async def _confined(room: Sandbox, cli: Cli, rooms: Rooms, asked: Asked, key: int) -> AsyncGenerator[Start]:
+async def _confined(
+    room: Sandbox, cli: Cli, rooms: Rooms, asked: Asked, *, key: int, servers: _Servers | None
+) -> AsyncGenerator[Start]:
     arm, searches = asked.arm, _searches(asked)
-    given = Given(asked.corpus if arm.folder == "corpus" else None)
+    more = servers.mounts if servers is not None else ()
+    given = Given(asked.corpus if arm.folder == "corpus" else None, more=more)
     if searches:
         _write_access(asked, index=sandbox.INDEX, log=sandbox.QUERIES)
         given = given._replace(index_folder=asked.index_folder, access=asked.access, log=asked.log)
     to = exits.destination(asked.base_url)
-    agent = launch.argv(cli._replace(command=room.agent), arm, asked.model, asked.limits)
+    ways = (to, *(servers.ways if servers is not None else ()))
+    told_of = sandbox.SERVERS if servers is not None else None
+    agent = launch.argv(cli._replace(command=room.agent), arm, asked.model, asked.limits, servers=told_of)
     environment = launch.environment(
         sandbox.INSIDE,
         arm,
@@ -122,8 +160,8 @@ async def _confined(room: Sandbox, cli: Cli, rooms: Rooms, asked: Asked, key: in
     # Through a pipe: the first process inside is bwrap itself, and its argument list would tell what lies outside.
     closing = "".join(f"{word}\0" for word in words[1:])
     with _log(given.log), _pipe(closing) as told:
-        async with exits.opened(to) as descriptor:
-            entrance = ("--", *room.entrance(descriptor))
+        async with exits.opened(ways) as descriptor:
+            entrance = ("--", *room.entrance(descriptor, len(ways)))
             yield Start(
                 argv=(words[0], "--args", str(told), *entrance, *agent),
                 agent=agent,

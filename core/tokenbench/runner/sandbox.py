@@ -30,6 +30,8 @@ INSIDE: Final = Rooms(Path("/home/agent"), Path("/tmp"), Path("/empty"), Path("/
 CORPUS: Final = Path("/corpus")
 INDEX: Final = Path("/index")
 ACCESS: Final = Path("/opt/xq/access.json")
+SERVERS: Final = Path("/opt/mcp.json")
+"""Where the agent is told of its MCP servers."""
 QUERIES: Final = Path("/queries.jsonl")
 _LIBRARY: Final = "/opt/xq/lib"
 _AGENT: Final = "/opt/claude"
@@ -78,6 +80,8 @@ class Given(NamedTuple):
     """Its access file, which speaks of paths inside."""
     log: Path | None = None
     """The file that its queries are appended to; it must exist."""
+    more: tuple[Mount, ...] = ()
+    """What its MCP servers need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,7 @@ class Sandbox:
             mounts += self.retrieval
             mounts += [Mount(given.index_folder, str(INDEX)), Mount(given.access, str(ACCESS))]
             mounts.append(Mount(given.log, str(QUERIES), writable=True))
+        mounts += given.more
         folder = CORPUS if given.corpus is not None else INSIDE.empty
         return (
             str(self.bwrap),
@@ -139,13 +144,15 @@ class Sandbox:
         plain = replace(self, bwrap=Path(TOOL), system=(), tools=(), retrieval=())
         return plain.words(Rooms(private, private, private, private), Given(private, private, private, private))
 
-    def entrance(self, descriptor: int) -> tuple[str, ...]:
+    def entrance(self, descriptor: int, ways: int = 1) -> tuple[str, ...]:
         """What stands between these words and the agent's own argument list.
 
         Args:
-            descriptor: The inherited socket that the way out is handed through.
+            descriptor: The inherited socket that the ways out are handed through.
+            ways: Their number.
         """
-        return (*self.python, _ENTRANCE, str(descriptor), str(PORT), "PWD,LD_LIBRARY_PATH", "--")
+        ports = ",".join(str(PORT + way) for way in range(ways))
+        return (*self.python, _ENTRANCE, str(descriptor), ports, "PWD,LD_LIBRARY_PATH", "--")
 
 
 class Confinement(NamedTuple):

@@ -23,7 +23,9 @@ from tokenbench.runner import processes
 from tokenbench.text import one_line
 from tokenbench.transcripts.lines import Line, LineSplitter
 
-EndedBy = Literal["agent", "wall", "silence", "after_result", "cancel", "stop"]
+EndedBy = Literal["agent", "wall", "silence", "after_result", "cancel", "stop", "misannounced"]
+Reason = Literal["cancel", "stop", "misannounced"]
+"""Why a run is told to end: by the operator, with the runner, or because it is not what its arm says."""
 STDERR_LIMIT: Final = 1 << 20
 """Bytes of standard error that are kept."""
 
@@ -86,10 +88,10 @@ class Interrupt:
     """Tells a run under way to end; the first reason stays."""
 
     def __init__(self) -> None:
-        self.reason: Literal["cancel", "stop"] | None = None
+        self.reason: Reason | None = None
         self._changed: Callable[[], None] | None = None
 
-    def set(self, reason: Literal["cancel", "stop"]) -> None:
+    def set(self, reason: Reason) -> None:
         """End the run."""
         if self.reason is None:
             self.reason = reason

@@ -50,7 +50,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     exit_code: int | None
     """None where the process was ended by the runner; negative for a signal."""
-    ended_by: Literal["agent", "wall", "silence", "after_result", "cancel", "stop", "runner_lost"] = "agent"
+    ended_by: Literal["agent", "wall", "silence", "after_result", "cancel", "stop", "runner_lost", "misannounced"] = (
+        "agent"
+    )
     started: float
     """Seconds since the Unix epoch."""
     ended: float

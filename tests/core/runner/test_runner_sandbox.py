@@ -198,7 +198,7 @@ async def echo() -> AsyncGenerator[tuple[int, list[bytes]]]:
 @contextlib.asynccontextmanager
 async def inside(to: Destination) -> AsyncGenerator[int]:
     """Play the entrance: hand a listening socket to the way out, and tell its port."""
-    async with exits.opened(to) as descriptor:
+    async with exits.opened((to,)) as descriptor:
         with socket.create_server(("127.0.0.1", 0)) as door, socket.socket(fileno=os.dup(descriptor)) as entrance:
             socket.send_fds(entrance, [b"."], [door.fileno()])
             yield door.getsockname()[1]

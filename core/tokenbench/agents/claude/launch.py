@@ -32,6 +32,9 @@ KEY_DESCRIPTOR: Final = "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR"
 DUMMY_KEY: Final = "sk-ant-scripted"
 """What the CLI is given for a key where the model is scripted: it starts without an account."""
 
+MCP_OUTPUT_TOKENS: Final = "25000"
+"""The CLI's own cap on a result of an MCP tool, given so that no other default can take its place."""
+
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _VERSION_SECONDS: Final = 30.0
 _CONSTANT: Final = {
@@ -198,12 +201,20 @@ def find(configured: str | None, *, home: Path, bundle_only: bool = False, searc
     return Cli(path, _read_version(path, command, home), source, command)
 
 
-def argv(cli: Cli, arm: Arm, model: str, limits: Limits) -> tuple[str, ...]:
-    """The argument list of a run: never a shell, never a prompt, never a key."""
+def argv(cli: Cli, arm: Arm, model: str, limits: Limits, *, servers: Path | None = None) -> tuple[str, ...]:
+    """The argument list of a run: never a shell, never a prompt, never a key.
+
+    Args:
+        cli: The agent.
+        arm: What it may use.
+        model: Its full name.
+        limits: Those of a run.
+        servers: The file that tells of the arm's MCP servers, as the agent sees it.
+    """
     arguments = [*cli.command, "-p", "--output-format", "stream-json", "--verbose"]
     # Without the raw events a reply that broke off leaves no trace, and a streamed call has no output of its own.
     arguments += ["--include-partial-messages", "--model", model]
-    arguments += ["--tools", ",".join(arm.tools)]
+    arguments += ["--tools", ",".join(arm.builtin_tools)]
     if arm.allowed:
         arguments += ["--allowedTools", ",".join(arm.allowed)]
     if arm.disallowed:
@@ -211,6 +222,8 @@ def argv(cli: Cli, arm: Arm, model: str, limits: Limits) -> tuple[str, ...]:
     # A corpus is foreign text: its .mcp.json would start servers, its .claude/settings.json would run hooks, and its
     # CLAUDE.md would be a hint that only some arms get. The user's own settings are those of an empty HOME.
     arguments += ["--strict-mcp-config", "--setting-sources", "user"]
+    if servers is not None:
+        arguments += ["--mcp-config", str(servers)]
     if limits.run_turns is not None:
         arguments += ["--max-turns", str(limits.run_turns)]
     if limits.run_usd is not None:
@@ -290,6 +303,8 @@ def environment(
         values[KEY_DESCRIPTOR] = str(key_descriptor)
     if base_url is not None:
         values["ANTHROPIC_BASE_URL"] = base_url
+    if arm.mcp:
+        values |= {"ENABLE_TOOL_SEARCH": str(arm.defer_tools).lower(), "MAX_MCP_OUTPUT_TOKENS": MCP_OUTPUT_TOKENS}
     if arm.retrieval and access is not None:
         values[ACCESS] = str(access)
     return values
