@@ -1,19 +1,24 @@
 """What an agent gets that tries to leave the room it was given: the real CLI, a scripted model, a real sandbox."""
 
 import asyncio
+import contextlib
 import json
 import random
 import shutil
 import socket
 import ssl
+import subprocess
+import sys
 import threading
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+import psutil
 import pytest
 
 from tokenbench.agents.claude import launch
@@ -25,8 +30,8 @@ from tokenbench.ledger.model import Live
 from tokenbench.rehearsal.api import ScriptedApi
 from tokenbench.rehearsal.scripts import ScriptBook
 from tokenbench.rehearsal.served import RunKey
-from tokenbench.runner import rooms, sandbox
-from tokenbench.runner.places import BASE_VARIABLE
+from tokenbench.runner import processes, rooms, sandbox
+from tokenbench.runner.places import BASE_VARIABLE, Places
 from tokenbench.runner.schedule import Backoff
 from tokenbench.runner.session import Session, Settings
 from tokenbench.runner.supervise import Command, Interrupt, Patience, Supervisor
@@ -251,6 +256,30 @@ async def test_the_arm_with_xq_gets_its_index_read_only_and_a_log_to_append_to(r
     assert (record.folder, record.argv[0], record.sandbox_argv[1]) == ("/empty", "/opt/claude", "--unshare-all")
     asked = (room.runs.queries / "retrieval__q1__r1.jsonl").read_text().splitlines()
     assert [json.loads(line)["query"] for line in asked] == ["block_count", "block_count"]
+
+
+def test_a_runner_that_is_killed_leaves_no_room_behind(room: Room) -> None:
+    room.write("native", ["setsid sleep 600 & sleep 600"])
+    scripts = str(room.folder / "scripts.jsonl")
+    runner = subprocess.Popen([sys.executable, "-m", "tokenbench.runner", str(room.folder), "--scripts", scripts])
+    prefix = Places(room.runs.folder).marker_prefix
+    try:
+        _until(lambda: [each.name() for each in processes.marked(prefix)].count("sleep") == 2)
+    finally:
+        runner.kill()
+        runner.wait()
+    _until(lambda: processes.marked(prefix) == [])
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        # A process can end between being found and being asked for its name.
+        with contextlib.suppress(psutil.Error):
+            if condition():
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 async def test_home_and_folders_have_the_same_paths_in_every_run(room: Room) -> None:
