@@ -28,6 +28,7 @@ def banners(world: World, headline: Mapping[str, Published], ratios: Mapping[str
         world.no_composition,
         *_of_figures(headline, ratios),
         warmth(world),
+        _external(world),
         _sandbox(world),
         _one_corpus(world),
     ]
@@ -120,6 +121,23 @@ def _sandbox(world: World) -> Refusal | None:
         # A mixture is two instruments: which runs were which is what a reader needs.
         found.append(f"without a sandbox: {', '.join(sorted(free))}")
     return refuse(Code.NO_SANDBOX, *found)
+
+
+def _external(world: World) -> Refusal | None:
+    """An MCP server can ask models of its own, and nothing in a transcript would show it."""
+    unknown = [
+        f"arms.{arm}.mcp.{one_line(name, 60)}"
+        for arm, spec in world.loaded.config.arms.items()
+        for name, server in spec.mcp.items()
+        if server.builtin is None and server.usd_per_call is None
+    ]
+    if not unknown:
+        return None
+    return refuse(
+        Code.EXTERNAL_COST_UNKNOWN,
+        *named(unknown),
+        remedy="Declare `usd_per_call` of the server, 0 if it asks no model, in a new experiment",
+    )
 
 
 def _one_corpus(world: World) -> Refusal:

@@ -60,16 +60,32 @@ def named_values(loaded: Loaded, environment: Mapping[str, str]) -> dict[str, st
         AgentError: One is not set; which server needs it is said.
     """
     found: dict[str, str] = {}
-    for arm_name, arm in loaded.config.arms.items():
-        for name, server in arm.mcp.items():
-            for variable in (*server.environment, *server.headers.values()):
-                if variable not in environment:
-                    raise AgentError(
-                        f"the variable {one_line(variable, 60)} is not set, and an MCP server needs it",
-                        where=f"tokenbench.toml: arms.{arm_name}.mcp.{one_line(name, 60)}",
-                        remedy=f"Set {one_line(variable, 60)} in the environment; its value is kept in no file",
-                    )
-                found[variable] = environment[variable]
+    for name, arm in loaded.config.arms.items():
+        found |= values_of(arm.mcp, environment, where=f"tokenbench.toml: arms.{name}.mcp")
+    return found
+
+
+def values_of(servers: Mapping[str, McpServer], environment: Mapping[str, str], *, where: str) -> dict[str, str]:
+    """Values of the variables that these servers name.
+
+    Args:
+        servers: By name.
+        environment: The operator's.
+        where: What names them.
+
+    Raises:
+        AgentError: One is not set; which server needs it is said.
+    """
+    found: dict[str, str] = {}
+    for name, server in servers.items():
+        for variable in (*server.environment, *server.headers.values()):
+            if variable not in environment:
+                raise AgentError(
+                    f"the variable {one_line(variable, 60)} is not set, and the server {one_line(name, 60)} needs it",
+                    where=one_line(where, 200),
+                    remedy=f"Set {one_line(variable, 60)} in the environment; its value is kept in no file",
+                )
+            found[variable] = environment[variable]
     return found
 
 

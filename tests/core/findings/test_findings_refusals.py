@@ -403,3 +403,21 @@ def test_an_attempt_that_broke_off_is_a_lower_bound_and_says_so(fabricate: Fabri
     assert isinstance(tokens, Figure)
     assert tokens.basis == "estimate"
     assert tokens.value == 5005
+
+
+def test_a_server_of_undeclared_cost_is_said_and_a_declared_one_is_not(fabricate: Fabricate) -> None:
+    bench = fabricate(questions=2)
+    bench.edit(
+        bench.folder / "tokenbench.toml",
+        lambda text: (
+            text.replace(
+                'tools = ["Grep", "Read"]\nprompt = "prompts/hybrid.md"',
+                'tools = ["mcp__far__find"]\nprompt = "prompts/hybrid.md"',
+            )
+            + '\n[arms.hybrid.mcp.far]\nurl = "https://example.org/mcp"\n'
+        ),
+    )
+    (banner,) = [found for found in compute(bench.loaded).banners if found.code == Code.EXTERNAL_COST_UNKNOWN]
+    assert banner.evidence == ("arms.hybrid.mcp.far",)
+    bench.edit(bench.folder / "tokenbench.toml", lambda text: text + "usd_per_call = 0\n")
+    assert Code.EXTERNAL_COST_UNKNOWN not in {found.code for found in compute(bench.loaded).banners}

@@ -1,11 +1,13 @@
 """`init` as a command."""
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from tokenbench.errors import ConfigError
+from tokenbench.errors import AgentError, ConfigError
 from tokenbench.experiment import config
 from tokenbench_tui.commands.init import init
 
@@ -21,6 +23,29 @@ def test_it_writes_an_experiment_and_says_what_is_next(tmp_path: Path) -> None:
     loaded = config.load(tmp_path / "bench")
     assert loaded.config.experiment.model == "claude-sonnet-5"
     assert loaded.config.corpus.path == "../src"
+
+
+def test_the_servers_of_a_user_become_an_arm_with_the_tools_that_they_offer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", "s3cret")
+    root = Path(__file__).parents[3]
+    spec = {"command": sys.executable, "args": [str(root / "tests/support/mcp_server.py"), str(root)]}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"code": {**spec, "env": {"KEY": "other"}}}}))
+    told = call(str(tmp_path / "bench"), "--mcp", str(tmp_path / ".mcp.json"))
+    assert "1 MCP servers offer 2 tools" in told
+    assert "before a run, set KEY" in told
+    arm = config.load(tmp_path / "bench").config.arms["mcp"]
+    assert set(arm.tools) == set(arm.allowed) == {"mcp__code__search", "mcp__code__body"}
+    assert arm.mcp["code"].environment == ("KEY",)
+    assert "s3cret" not in (tmp_path / "bench" / "tokenbench.toml").read_text()
+
+
+def test_a_server_that_does_not_load_is_said_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"code": {"command": "/bin/false"}}}))
+    with pytest.raises(AgentError, match=r"did not load: code \(failed\)"):
+        call(str(tmp_path / "bench"), "--mcp", str(tmp_path / ".mcp.json"))
+    assert not (tmp_path / "bench").exists()
 
 
 def test_two_experiments_have_two_seeds(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_bad_usage_is_exit_2_and_no_traceback(tmp_path: Path, arguments: tuple[s
     assert "Traceback" not in out.stderr
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"demo", "ledger", "xq", "cancel", "grade", "attach"}))
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"demo", "init", "ledger", "xq", "cancel", "grade", "attach"}))
 def test_every_command_on_a_folder_without_an_experiment_says_so(tmp_path: Path, name: str) -> None:
     out = run(name, cwd=tmp_path)
     assert out.returncode == 2

@@ -16,6 +16,8 @@ _NAMED: Final[dict[str, Use]] = {
     "MultiEdit": "edit",
     "NotebookEdit": "edit",
     "Write": "write",
+    # The product's own server: what it gives is what the command `xq` gives.
+    "mcp__xq__search": "retrieval",
 }
 _HEAD: Final = re.compile(r".+:\d+ \[[^\]]+\] .* -?\d+\.\d{3}")
 """`path:line [kind] name score`"""
