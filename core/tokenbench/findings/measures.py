@@ -1,6 +1,6 @@
 """The figures beside the headline: accuracy, medians, effort, breakdowns, abstention, dollars, what counts apart."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
@@ -11,7 +11,10 @@ from tokenbench.findings import statistics
 from tokenbench.findings.results import Abstention, Accuracy, Apart, Breakdown, Counts, Dollars, Effort, Medians
 from tokenbench.findings.statistics import Interval, wilson
 from tokenbench.findings.world import World, named
+from tokenbench.ledger.model import Tokens
 
+Replay = Literal["cache_neutral", "cold", "warm"]
+"""The cache that is supposed: none at all, one that was empty, one that the same run left."""
 PENALTY = 4
 """k: what a wrong answer costs in the abstention score."""
 _MICRO = Decimal("0.000001")
@@ -230,10 +233,10 @@ def _score_bounds(answerable: Counts, canary: Counts) -> tuple[float, float]:
 def dollars(world: World, arm: str) -> Dollars:
     """USD as the agent CLI reckons it, without sidecars. What rests on no cache stands whatever its warmth."""
     cells = world.cells(arm)
-    unknown = _per_run_refusal(world, cells) or _unpriced(world, cells)
-    neutral = unknown or _replayed(world, cells, "cache_neutral")
-    cold = unknown or _replayed(world, cells, "cold")
-    warm = unknown or _replayed(world, cells, "warm")
+    unknown = unpaid(world, cells)
+    neutral = unknown or replayed(world, cells, "cache_neutral")
+    cold = unknown or replayed(world, cells, "cold")
+    warm = unknown or replayed(world, cells, "warm")
     refusal = unknown or warmth(world)
     if refusal is not None:
         return Dollars(total=refusal, per_correct=refusal, cache_neutral=neutral, cold=cold, warm=warm)
@@ -254,8 +257,24 @@ def dollars(world: World, arm: str) -> Dollars:
     )
 
 
-def _replayed(world: World, cells: tuple[Cell, ...], which: Literal["cache_neutral", "cold", "warm"]) -> Published:
-    """A cost by the price table over all runs; what a cache would have done is an estimate."""
+def _sum(costs: Sequence[Decimal]) -> Decimal:
+    return sum(costs, Decimal(0))
+
+
+def replayed(
+    world: World,
+    cells: tuple[Cell, ...],
+    which: Replay,
+    gather: Callable[[Sequence[Decimal]], Decimal] = _sum,
+) -> Published:
+    """A cost by the price table over all runs; what a cache would have done is an estimate.
+
+    Args:
+        world: The experiment.
+        cells: Cells that have runs whose dollars are not refused.
+        which: The cache that is supposed.
+        gather: Makes one amount of the runs' amounts, in USD.
+    """
     costs = {cell: _cost(world, cell, which) for cell in cells}
     missing = tuple(cell for cell, cost in costs.items() if cost is None)
     if missing:
@@ -266,12 +285,12 @@ def _replayed(world: World, cells: tuple[Cell, ...], which: Literal["cache_neutr
             reason=f"What {runs} would have cost with another cache is not determined",
             remedy="Use tokens, or the dollars that the CLI reports",
         )
-    spent = sum((cost for cost in costs.values() if cost is not None), Decimal(0))
+    spent = gather([cost for cost in costs.values() if cost is not None])
     basis = "exact" if which == "cache_neutral" else "estimate"
     return Figure(value=spent, unit="USD", basis=basis, runs=_names(cells))
 
 
-def _cost(world: World, cell: Cell, which: Literal["cache_neutral", "cold", "warm"]) -> Decimal | None:
+def _cost(world: World, cell: Cell, which: Replay) -> Decimal | None:
     costs = world.run(cell).ledger.cost_usd
     match which:
         case "cache_neutral":
@@ -280,6 +299,11 @@ def _cost(world: World, cell: Cell, which: Literal["cache_neutral", "cold", "war
             return costs.cold
         case "warm":
             return costs.warm
+
+
+def unpaid(world: World, cells: tuple[Cell, ...]) -> Refusal | None:
+    """Why no dollars over these cells can be given, whatever the cache did."""
+    return _per_run_refusal(world, cells) or _unpriced(world, cells)
 
 
 def _unpriced(world: World, cells: tuple[Cell, ...]) -> Refusal | None:
@@ -305,18 +329,26 @@ def _unpriced(world: World, cells: tuple[Cell, ...]) -> Refusal | None:
     )
 
 
+def first_calls(world: World, arm: str) -> Mapping[Cell, Tokens]:
+    """The first call of each run of an arm, as far as there are runs that show one."""
+    return {
+        cell: world.run(cell).ledger.call_rows[0].tokens
+        for cell in world.cells(arm)
+        if cell in world.counted.runs and world.run(cell).ledger.call_rows
+    }
+
+
+def read_share(firsts: Iterable[Tokens]) -> float | None:
+    """The share of these calls' billed input that was read from cache, 0 to 1; None where nothing was billed."""
+    read = billed = 0
+    for first in firsts:
+        read, billed = read + first.cache_read, billed + first.billed_input
+    return read / billed if billed else None
+
+
 def warmth(world: World) -> Refusal | None:
     """WARMTH-CONFOUNDED, where the arms' first calls differ in what they read from cache."""
-    shares: dict[str, float] = {}
-    for arm in world.arms:
-        firsts = [
-            world.run(cell).ledger.call_rows[0].tokens
-            for cell in world.cells(arm)
-            if cell in world.counted.runs and world.run(cell).ledger.call_rows
-        ]
-        billed = sum(first.billed_input for first in firsts)
-        if billed:
-            shares[arm] = sum(first.cache_read for first in firsts) / billed
+    shares = {arm: share for arm in world.arms if (share := read_share(first_calls(world, arm).values())) is not None}
     if len(shares) < 2 or max(shares.values()) - min(shares.values()) <= WARMTH_POINTS:
         return None
     return refuse(

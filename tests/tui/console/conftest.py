@@ -9,13 +9,19 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from priced import proved_table
 from textual.pilot import Pilot
 
 from tokenbench.clock import ManualClock
 from tokenbench.experiment import config, seal
 from tokenbench.experiment.model import Cell, Loaded
 from tokenbench.experiment.plan import plan_cells
-from tokenbench.ledger import read_ledger
+from tokenbench.ledger import prices, read_ledger
+from tokenbench.ledger.attribution import calibration
+from tokenbench.ledger.attribution.calibration import Calibration, ModelRates
+from tokenbench.ledger.attribution.rates import Rate
+from tokenbench.ledger.model import Tokens
+from tokenbench.ledger.prices import ModelPrices, Rates, Row
 from tokenbench.runner import processes
 from tokenbench.runner.journal import Journal
 from tokenbench.transcripts.evidence import Record, Runs, write_record
@@ -33,25 +39,32 @@ def question(name: str, kind: str = "lookup", text: str = "How many?", truth: st
 QUESTIONS = [question("q1"), question("q2", "index_hostile"), question("q3")]
 
 
-def stream(answer: str, *, calls: int = 3, tool: str = "Read", ended: bool = True, off_by: int = 0) -> bytes:
-    """What the claude CLI prints for a run of that many calls; `off_by` makes its own total wrong."""
+def stream(
+    answer: str, *, calls: int = 3, tool: str = "Read", ended: bool = True, off_by: int = 0, first_read: int = 0
+) -> bytes:
+    """What the claude CLI prints for a run of that many calls; `off_by` makes its own total wrong.
+
+    `first_read` tokens are read from cache by the first call, at half a dollar a million.
+    """
+    cost = round(0.02 + first_read * 0.5e-6, 6)
     lines: list[dict] = [
         {"type": "system", "subtype": "init", "cwd": "/corpus", "session_id": "s", "tools": [tool], "mcp_servers": [],
          "model": "claude-opus-4-8", "claude_code_version": "2.1.332", "uuid": "u0"}
     ]  # fmt: skip
     total = {"input": 0, "write": 0, "read": 0, "out": 0}
     for number in range(1, calls + 1):
+        read = 4000 * (number - 1) if number > 1 else first_read
         usage = {
             "input_tokens": 3,
             "cache_creation_input_tokens": 1000,
-            "cache_read_input_tokens": 4000 * (number - 1),
+            "cache_read_input_tokens": read,
             "cache_creation": {"ephemeral_5m_input_tokens": 1000, "ephemeral_1h_input_tokens": 0},
             "output_tokens": 2,
         }
         total = {
             "input": total["input"] + 3,
             "write": total["write"] + 1000,
-            "read": total["read"] + 4000 * (number - 1),
+            "read": total["read"] + read,
             "out": total["out"] + 50,
         }
         last = number == calls
@@ -75,14 +88,14 @@ def stream(answer: str, *, calls: int = 3, tool: str = "Read", ended: bool = Tru
     if ended:
         lines.append(
             {"type": "result", "subtype": "success", "is_error": False, "num_turns": calls, "result": answer,
-             "session_id": "s", "uuid": "z", "total_cost_usd": 0.02, "permission_denials": [],
+             "session_id": "s", "uuid": "z", "total_cost_usd": cost, "permission_denials": [],
              "usage": {"input_tokens": total["input"] + off_by, "cache_creation_input_tokens": total["write"],
                        "cache_read_input_tokens": total["read"], "output_tokens": total["out"],
                        "cache_creation": {"ephemeral_5m_input_tokens": total["write"],
                                           "ephemeral_1h_input_tokens": 0}},
              "modelUsage": {"claude-opus-4-8": {"inputTokens": total["input"], "outputTokens": total["out"],
                                                 "cacheReadInputTokens": total["read"],
-                                                "cacheCreationInputTokens": total["write"], "costUSD": 0.02}}}
+                                                "cacheCreationInputTokens": total["write"], "costUSD": cost}}}
         )  # fmt: skip
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
@@ -165,12 +178,35 @@ class Lab:
             first_read_share=0.0, seconds=seconds,
         )  # fmt: skip
 
-    def finish(self, answer: Callable[[Cell], str] = lambda cell: f"It is 256 ({cell.question}), a.py:1") -> None:
-        """Every cell that has no run yet gets one, and the runner ends."""
+    def price(self) -> None:
+        """Put a price table into `runs/` by which a run of three calls costs what it says."""
+        rates = Rates(Decimal(5), Decimal(3), Decimal(6), Decimal("0.5"), Decimal("33.0333333"), Decimal("0.01"))
+        rows = (Row(0, "standard", "", rates),)
+        entry = ModelPrices(model="claude-opus-4-8", agent="claude", agent_version="2.1.332", rows=rows)
+        prices.write(self.runs.prices, proved_table(entry))
+
+    def calibrate(self) -> None:
+        """Put a calibration into `runs/` that fits the experiment."""
+        rates = ModelRates(
+            rates={"code": Rate(characters_per_token=2.5, standard_error=0.02, spread=0.05)}, points=(), spent=Tokens()
+        )
+        fitting = Calibration(
+            corpus_sha256="c" * 64, agent="claude", agent_version="2.1.332", scripted=True, made=START,
+            models={"claude-opus-4-8": rates},
+        )  # fmt: skip
+        calibration.write(self.runs.calibration, fitting)
+
+    def finish(
+        self,
+        answer: Callable[[Cell], str] = lambda cell: f"It is 256 ({cell.question}), a.py:1",
+        warm: str = "",
+    ) -> None:
+        """Every cell that has no run yet gets one, and the runner ends; runs of the arm that is named begin warm."""
         for cell in self.cells:
             if not self.runs.record(cell).exists():
                 self.start(cell)
-                self.close(cell, stream(answer(cell), tool=ARMS[cell.arm][0]))
+                first_read = 3_000 if cell.arm == warm else 0
+                self.close(cell, stream(answer(cell), tool=ARMS[cell.arm][0], first_read=first_read))
         self.journal.write("runner_ended", reason="every cell has run")
         self.runs.lock.write_text("")
 

@@ -86,7 +86,7 @@ async def test_names_reasons_and_tools_are_text(make_lab: Callable, until: Calla
             await pilot.pause()
             assert_harmless(written(pilot))
         app.show_ledger(lab.cells[0].name)
-        await until(pilot, lambda: "billed in" in written(pilot))
+        await until(pilot, lambda: "billed in," in written(pilot))
         assert written(pilot).count(plain(text)) >= 3
         assert_harmless(written(pilot))
 
@@ -109,7 +109,7 @@ async def test_answers_questions_truths_and_tool_results_are_text(make_lab: Call
             app.show_ledger(cell.name)
             app.screen.project()
             name = f"{cell.arm} · {cell.question} · 1"
-            await until(pilot, lambda name=name: name in written(pilot) and "billed in" in written(pilot))
+            await until(pilot, lambda name=name: name in written(pilot) and "billed in," in written(pilot))
             assert plain(texts[cell.question]) in written(pilot)
             assert_harmless(written(pilot))
         await pilot.press("3")

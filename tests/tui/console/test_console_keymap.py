@@ -7,6 +7,7 @@ from tokenbench_tui.console import keymap
 from tokenbench_tui.console.app import TokenbenchApp
 from tokenbench_tui.console.screens.base import Box
 from tokenbench_tui.console.screens.boxes import help_page, matching
+from tokenbench_tui.console.screens.cache.screen import CacheScreen
 from tokenbench_tui.console.screens.grade.screen import GradeScreen
 from tokenbench_tui.console.screens.ledger.screen import LedgerScreen
 from tokenbench_tui.console.screens.matrix.screen import MatrixScreen
@@ -21,6 +22,7 @@ OWNERS = {
     "ledger": LedgerScreen,
     "grade": GradeScreen,
     "matrix": MatrixScreen,
+    "cache": CacheScreen,
     "modal": Box,
 }
 EATEN = {
@@ -62,7 +64,7 @@ def test_the_bindings_of_a_context_are_the_actions_of_the_keymap() -> None:
 
 
 def test_screens_have_the_digits_in_order() -> None:
-    assert [keymap.action(screen).keys for screen in keymap.SCREENS] == [("1",), ("2",), ("3",), ("4",)]
+    assert [keymap.action(screen).keys for screen in keymap.SCREENS] == [("1",), ("2",), ("3",), ("4",), ("5",)]
 
 
 @pytest.mark.parametrize("cells", [20, 60, 80, 160])

@@ -8,11 +8,14 @@ import msgspec
 import pytest
 
 from tokenbench.ledger import read_ledger
+from tokenbench.ledger.attribution.attribute import attribute
+from tokenbench.ledger.attribution.model import Attribution, GrowthRow, Part
 from tokenbench.ledger.model import Costs, Ledger
+from tokenbench.ledger.sources import price_sources
 from tokenbench_tui.console.amounts import UNKNOWN
 from tokenbench_tui.console.screens.ledger.look import Follower, Viewer
-from tokenbench_tui.console.screens.ledger.page import ledger_page, title
-from tokenbench_tui.console.widgets.ink import width
+from tokenbench_tui.console.screens.ledger.page import Shown, ledger_page, title
+from tokenbench_tui.console.widgets.ink import Page, width
 
 
 @pytest.fixture
@@ -27,14 +30,18 @@ def ledger(tmp_path: Path, transcript: Callable) -> Callable[..., Ledger]:
     return make
 
 
+def plain(page: Page) -> str:
+    return "\n".join("".join(part for part, _ in line) for line in page.lines)
+
+
 def text_of(ledger: Ledger, cells: int = 80) -> str:
-    return "\n".join("".join(part for part, _ in line) for line in ledger_page(ledger, cells).lines)
+    return "\n".join("".join(part for part, _ in line) for line in ledger_page(Shown(ledger), cells).lines)
 
 
 @pytest.mark.parametrize("cells", [60, 80, 160])
 def test_a_page_keeps_to_its_width(ledger: Callable, cells: int) -> None:
     for one in (ledger(), ledger(off_by=7), ledger(ended=False), ledger("long " * 300)):
-        assert all(width(line) <= cells for line in ledger_page(one, cells).lines)
+        assert all(width(line) <= cells for line in ledger_page(Shown(one), cells).lines)
         assert width(title(one, "native · q1 · 1", cells)) <= cells
 
 
@@ -68,11 +75,117 @@ def test_a_refusal_of_dollars_does_not_stand_before_the_tokens(ledger: Callable)
 def test_dollars_by_a_price_table_stand_beside_what_they_would_be_with_other_caches(ledger: Callable) -> None:
     costs = Costs(D("0.05"), D("0.05"), D("0.0456"), D("0.0779"), D("0.01"), None, D("0.0391"))
     page = text_of(msgspec.structs.replace(ledger(), cost_usd=costs)).splitlines()
-    at = next(index for index, row in enumerate(page) if "dollars by the price table of claude" in row)
-    assert [row.split("$")[1].split(",")[0] for row in page[at + 1 : at + 3]] == ["0.0456", "0.0779"]
-    assert "$0.01 of it for web searches" in page[at + 2]
-    assert page[at + 3].split()[-1] == UNKNOWN
-    assert page[at + 4].split()[-1] == "$0.0391"
+    rows = {row[3:23].strip(): row[23:] for row in page[page.index(" dollars") + 1 :]}
+    assert [rows[name].split()[0].rstrip(",") for name in ("reported by the CLI", "own", "recomputed")] == [
+        "$0.05", "$0.05", "$0.0456",
+    ]  # fmt: skip
+    assert rows["cache-neutral"].split()[0] == "$0.0779,"
+    assert "$0.01 of it for web searches" in rows["cache-neutral"]
+    assert rows["from a cold cache"].strip() == "not determined"
+    assert rows["from a warm cache"].strip() == "$0.0391"
+
+
+def test_without_a_price_table_its_refusal_stands_where_each_cost_would(ledger: Callable) -> None:
+    found = ledger()
+    shown = Shown(found, sources=price_sources(found, None))
+    page = plain(ledger_page(shown, 80)).splitlines()
+    rows = {row[3:23].strip(): row[23:].strip() for row in page[page.index(" dollars") + 1 :]}
+    assert rows["prices"].split() == ["none", "claude-opus-4-8"]
+    for name in ("recomputed", "cache-neutral", "from a cold cache", "from a warm cache"):
+        assert rows[name] == "REFUSED PRICE-UNKNOWN", name
+
+
+@pytest.fixture
+def parts() -> Attribution:
+    """Nine tenths of the billed input are the fixed prefix; dollars are shared otherwise."""
+
+    def part(kind: str, name: str, shares: tuple[float, float, float], use: str | None = None) -> Part:
+        unique, billed, dollars = shares
+        return Part(
+            kind=kind, name=name, use=use, unique=round(unique * 1000), billed=round(billed * 10_000),
+            bound_unique=5, bound_billed=140, usd=D("0.1") * D(str(dollars)), share_of_unique_context=unique,
+            share_of_billed_input=billed, share_of_input_usd=dollars,
+        )  # fmt: skip
+
+    return Attribution(
+        billed_input=10_000,
+        unique_context=1_000,
+        usd=D("0.1"),
+        prompt_known=True,
+        parts=(
+            part("prefix", "main", (0.8, 0.9, 0.6)),
+            part("result", "Read\x1b[31m", (0.2, 0.1, 0.4), "read"),
+        ),
+        growth=(GrowthRow(tool="Read", use="read", unique=210, billed=1_041, split=True),),
+    )
+
+
+@pytest.mark.parametrize("cells", [60, 80, 160])
+def test_parts_have_bars_three_shares_their_denominators_and_a_bound(
+    ledger: Callable, parts: Attribution, cells: int
+) -> None:
+    page = ledger_page(Shown(ledger(), parts), cells)
+    assert all(width(line) <= cells for line in page.lines)
+    text = plain(page)
+    assert "\x1b" not in text
+    rows = text.splitlines()
+    heads = next(row for row in rows if row.startswith(" billed input"))
+    assert heads.split()[-5:] == ["unique", "billed", "dollars", "±", "billed"]
+    assert "of 1.0k" in text
+    assert "of 10.0k" in text
+    assert "of $0.100" in text
+    prefix = next(row for row in rows if row.startswith("   prefix"))
+    assert "80.0 %   90.0 %" in prefix
+    assert prefix.endswith("60.0 %    ± 1.4 %")
+    assert "Read (read) ≤ 1,041* billed" in text
+    bars = [row.count("█") for row in rows if row.startswith(("   prefix", "   Read"))]
+    assert bars[0] > bars[1]
+
+
+def test_dollars_that_no_price_table_gives_are_refused_in_their_column(ledger: Callable, parts: Attribution) -> None:
+    priced = msgspec.structs.replace(
+        parts, usd=None, parts=tuple(msgspec.structs.replace(part, share_of_input_usd=None) for part in parts.parts)
+    )
+    rows = plain(ledger_page(Shown(ledger(), priced), 80)).splitlines()
+    at = next(index for index, row in enumerate(rows) if row.startswith(" billed input went to"))
+    assert rows[at + 1].endswith("PRICE-UNKNOWN")
+    assert UNKNOWN in rows[at + 2]
+
+
+def test_shares_that_nothing_was_measured_for_are_refused_with_the_command_that_mends_it(ledger: Callable) -> None:
+    found = ledger()
+    text = plain(ledger_page(Shown(found, attribute(found, None, prompt=None)), 80))
+    assert "REFUSED UNCALIBRATED" in text
+    assert "tokenbench-tui calibrate" in text
+
+
+def test_shares_of_refused_tokens_name_the_refusal_and_do_not_repeat_it(ledger: Callable) -> None:
+    found = ledger(off_by=7)
+    text = plain(ledger_page(Shown(found, attribute(found, None, prompt=None)), 80))
+    assert "shares  REFUSED CALLS-UNRECONCILED  see above" in text
+    assert "at least   ≥" in text
+    assert text.count("mend") == 1
+
+
+def test_each_call_says_how_warm_its_prefix_was(ledger: Callable) -> None:
+    rows = [row.split() for row in text_of(ledger()).splitlines() if row.endswith(("Read", "answer"))][:3]
+    assert [row[-2] for row in rows] == ["cold", "warm", "warm"]
+
+
+async def test_the_cursor_goes_from_section_to_section(lab: object, until: Callable, shown: Callable) -> None:
+    lab.begin()
+    lab.finish()
+    async with lab.app().run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "9 done" in shown(pilot))
+        await pilot.press("2")
+        await until(pilot, lambda: "TOKENS ok" in shown(pilot) and "UNCALIBRATED" in shown(pilot))
+        for section in ("call ", "billed input went to", "dollars", "tool "):
+            await pilot.press("s")
+            await until(
+                pilot, lambda at=section: any(row.startswith(">") and at in row for row in shown(pilot).split("\n"))
+            )
+        await pilot.press("s")
+        await until(pilot, lambda: "calls of the main loop" in shown(pilot))
 
 
 def test_a_follower_reads_on_and_begins_again_when_its_file_is_replaced(tmp_path: Path, transcript: Callable) -> None:
@@ -126,7 +239,7 @@ async def test_a_run_under_way_grows_line_by_line_and_then_reconciles(
         await until(pilot, lambda: "13,003" in shown(pilot))
         assert "256" not in shown(pilot)
         lab.close(cell, whole)
-        await until(pilot, lambda: "TOKENS ok" in shown(pilot) and "withheld" in shown(pilot))
+        await until(pilot, lambda: "TOKENS ok" in shown(pilot) and "13,003" in shown(pilot))
 
 
 async def test_brackets_go_to_other_runs_and_escape_goes_back(lab: object, until: Callable, shown: Callable) -> None:

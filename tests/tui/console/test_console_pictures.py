@@ -90,6 +90,63 @@ def test_a_refused_ledger(under_way: object, transcript: Callable, settled: Call
     assert snap_compare(under_way.app(), terminal_size=(80, 24), run_before=wait)
 
 
+@pytest.mark.parametrize("size", [(80, 24), (160, 48), (60, 16)], ids=["80x24", "160x48", "60x16"])
+def test_a_reconciled_ledger(lab: object, settled: Callable, snap_compare: Looks, size: tuple[int, int]) -> None:
+    lab.begin()
+    lab.price()
+    lab.calibrate()
+    lab.finish()
+
+    async def wait(pilot: Pilot) -> None:
+        await pilot.press("2")
+        await settled(lab, "COST ok")(pilot)
+
+    assert snap_compare(lab.app(), terminal_size=size, run_before=wait)
+
+
+def test_a_ledger_of_a_run_that_its_limit_ended(
+    lab: object, transcript: Callable, settled: Callable, snap_compare: Looks
+) -> None:
+    lab.begin()
+    lab.start(lab.cells[0])
+    lab.close(lab.cells[0], transcript("256, a.py:1", ended=False), outcome="time_limit")
+
+    async def wait(pilot: Pilot) -> None:
+        await pilot.press("2")
+        await settled(lab, "LIMIT-UNSETTLED")(pilot)
+
+    assert snap_compare(lab.app(), terminal_size=(80, 24), run_before=wait)
+
+
+def test_a_ledger_whose_cost_is_not_that_of_the_price_table(
+    lab: object, transcript: Callable, settled: Callable, snap_compare: Looks
+) -> None:
+    lab.begin()
+    lab.price()
+    lab.calibrate()
+    lab.start(lab.cells[0])
+    lab.close(lab.cells[0], transcript("256, a.py:1", calls=2))
+
+    async def wait(pilot: Pilot) -> None:
+        await pilot.press("2")
+        await settled(lab, "COST REFUSED")(pilot)
+
+    assert snap_compare(lab.app(), terminal_size=(80, 24), run_before=wait)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48), (60, 16)], ids=["80x24", "160x48", "60x16"])
+def test_a_cache_that_confounds(lab: object, settled: Callable, snap_compare: Looks, size: tuple[int, int]) -> None:
+    lab.begin()
+    lab.price()
+    lab.finish(warm="hybrid")
+
+    async def wait(pilot: Pilot) -> None:
+        await pilot.press("5")
+        await settled(lab, "WARMTH-CONFOUNDED")(pilot)
+
+    assert snap_compare(lab.app(), terminal_size=size, run_before=wait)
+
+
 def test_an_answer_to_be_judged(make_lab: Callable, settled: Callable, snap_compare: Looks) -> None:
     text = (
         "A writer created with nothing but defaults in this tree packs postings into fixed-size blocks. How many "

@@ -32,5 +32,6 @@ COMMANDS: Final[dict[str, Command]] = {
     "grade": Command("grade", "grade", "Verdicts: state, export, import, open the mapping."),
     "judge": Command("judge", "judge", "Have a model judge what nobody has judged yet."),
     "results": Command("results", "results", "The matrix: tokens per correct answer, or why not."),
+    "cache": Command("cache", "cache", "Whether the arms began equally warm, and what that cost."),
     "report": Command("report", "report", "Write report.md."),
 }

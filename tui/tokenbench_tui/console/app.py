@@ -28,6 +28,7 @@ from tokenbench_tui.console.bench import Bench, open_bench
 from tokenbench_tui.console.findings import Findings
 from tokenbench_tui.console.screens.base import PERIOD, ConsoleScreen
 from tokenbench_tui.console.screens.boxes import HelpBox, PaletteBox, TellBox
+from tokenbench_tui.console.screens.cache.screen import CacheScreen
 from tokenbench_tui.console.screens.grade.screen import GradeScreen
 from tokenbench_tui.console.screens.ledger.screen import LedgerScreen
 from tokenbench_tui.console.screens.matrix.screen import MatrixScreen
@@ -47,6 +48,7 @@ class TokenbenchApp(App[None], inherit_bindings=False):
         "ledger": LedgerScreen,
         "grade": GradeScreen,
         "matrix": MatrixScreen,
+        "cache": CacheScreen,
     }
     DEFAULT_MODE = "runs"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -180,6 +182,10 @@ class TokenbenchApp(App[None], inherit_bindings=False):
     def action_matrix(self) -> None:
         """Screen 4."""
         self.switch_mode("matrix")
+
+    def action_cache(self) -> None:
+        """Screen 5."""
+        self.switch_mode("cache")
 
     def action_theme(self) -> None:
         """Dark, light."""

@@ -14,6 +14,7 @@ from tokenbench.transcripts.evidence import Runs
 from tokenbench_tui.console.screens.runs.summary import About
 
 if TYPE_CHECKING:
+    from tokenbench.findings.caching import Caching
     from tokenbench.findings.results import Results
     from tokenbench_tui.console.screens.ledger.look import Look, Viewer
 
@@ -72,6 +73,16 @@ class Bench:
         from tokenbench.findings import matrix
 
         return matrix.compute(self.loaded)
+
+    def caching(self) -> "Caching":
+        """What the cache did so far.
+
+        Raises:
+            TokenbenchError: A file that it rests on is damaged.
+        """
+        from tokenbench.findings import caching
+
+        return caching.compute(self.loaded)
 
 
 def _sizes(folder: Path) -> tuple[tuple[str, int], ...]:

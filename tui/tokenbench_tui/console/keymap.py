@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from textual.binding import Binding, BindingType
 
-Context = Literal["app", "list", "runs", "ledger", "grade", "matrix", "modal"]
+Context = Literal["app", "list", "runs", "ledger", "grade", "matrix", "cache", "modal"]
 CONTEXTS: Final[dict[Context, str]] = {
     "app": "everywhere",
     "list": "tables and text",
@@ -18,9 +18,10 @@ CONTEXTS: Final[dict[Context, str]] = {
     "ledger": "2 Ledger",
     "grade": "3 Grade",
     "matrix": "4 Matrix",
+    "cache": "5 Cache",
     "modal": "boxes",
 }
-SCREENS: Final[tuple[Context, ...]] = ("runs", "ledger", "grade", "matrix")
+SCREENS: Final[tuple[Context, ...]] = ("runs", "ledger", "grade", "matrix", "cache")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("ledger", "app", ("2",), "Ledger", "What one run cost, and whether that is reconciled"),
     Action("grade", "app", ("3",), "Grade", "Judge answers blind"),
     Action("matrix", "app", ("4",), "Matrix", "Tokens per correct answer, or why there are none"),
+    Action("cache", "app", ("5",), "Cache", "Whether the arms began equally warm, and what that cost"),
     Action("help", "app", ("question_mark",), "keys", "What the keys do here"),
     Action("palette", "app", ("ctrl+p", "colon"), "actions", "Find an action by its name"),
     Action("theme", "app", ("T",), "light/dark", "Change between the dark and the light theme"),
@@ -68,6 +70,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("follow", "runs", ("F",), "follow", "Let the cursor go along with the runs"),
     Action("previous_run", "ledger", ("left_square_bracket",), "run before", "The run before this one"),
     Action("next_run", "ledger", ("right_square_bracket",), "next run", "The run after this one"),
+    Action("next_section", "ledger", ("s",), "section", "To the next section: equations, calls, parts, dollars, tools"),
     Action("back", "ledger", ("escape", "backspace"), "back", "Back to Runs"),
     Action("verdict_correct", "grade", ("c",), "correct", "The answer is correct", goes_there=True),
     Action("verdict_wrong", "grade", ("w",), "wrong", "The answer is wrong", goes_there=True),

@@ -25,4 +25,31 @@ WORDS: Final[Mapping[Context, tuple[tuple[str, str], ...]]] = {
         ("try", "Number of the attempt, from the second on"),
         ("apart", "Tokens of warm-ups and of attempts that did not count; they are in no figure"),
     ),
+    "ledger": (
+        ("a = b ok", "Both sides of an equation; NO: they differ, so the run is refused; –: one side is not there"),
+        ("prompt", "Billed input of one call: fresh + writes + read, in tokens"),
+        (
+            "prefix",
+            "How warm: of what the call before left in the cache (of a first call: of its whole prompt), what this one "
+            "read. Cold is next to nothing, warm nearly all, else the share",
+        ),
+        ("unique", "Share of the unique context: each thing counted once"),
+        ("billed", "Share of billed input: each thing once for every call that billed it"),
+        ("dollars", "Share of what the billed input cost; output is not in it"),
+        ("± billed", "How far the estimate of a part may be off to either side, in points of billed input"),
+        ("second meter", "By how much the prompt grew when a tool's results came in: a bound from above"),
+        ("own", "What the run's own model cost: without models that the agent starts of its own accord"),
+        ("neutral", "As if nothing were cached: all input at the price of fresh input"),
+        ("cold cache", "As if the run's first call had found nothing in the cache"),
+        ("warm cache", "As if the same run had ended a moment before"),
+    ),
+    "cache": (
+        ("first call", "Of the billed input of an arm's first calls, what was read from cache"),
+        ("W r p", "A run that began cold (wrote its prefix), warm (read it), or in between; ?: no call yet"),
+        ("·", "The lifetime of the arm's last writes (5 min or 1 h) had run out: reckoned, not observed"),
+        ("started", "Time since the first run began; a sign stands as near to its time as its neighbours allow"),
+        ("paid", "Median dollars per run as the agent CLI reckons them; refused where the arms began unequally warm"),
+        ("cold, warm", "The same runs replayed from an empty cache, and from the one that each leaves itself"),
+        ("neutral", "The same with all input at the price of fresh input: no cache at all"),
+    ),
 }

@@ -98,7 +98,7 @@ class Fitting(Screen[object]):
 
 
 class ConsoleScreen(Fitting):
-    """One of the four screens. Its projector runs while it is the one that is shown."""
+    """One of the screens. Its projector runs while it is the one that is shown."""
 
     CONTEXT: ClassVar[keymap.Context]
     BINDINGS: ClassVar[list[BindingType]] = []

@@ -8,9 +8,11 @@ import msgspec
 from tokenbench.experiment.model import Cell
 from tokenbench.grading import blindness
 from tokenbench.ledger import read_ledger
+from tokenbench.ledger.attribution.model import Attributed
 from tokenbench.ledger.build import LedgerBuilder
 from tokenbench.ledger.model import Ledger, Live
 from tokenbench.ledger.prices import read_if_sound
+from tokenbench.ledger.sources import PriceSource, price_sources
 from tokenbench.transcripts.evidence import Record, Runs, read_record
 from tokenbench.transcripts.lines import LineSplitter
 
@@ -27,6 +29,10 @@ class Look:
     """Of a run that ended; of one under way, what was seen so far: lower bounds, to be read with `live`."""
     live: Live | None = None
     record: Record | None = None
+    parts: Attributed | None = None
+    """Where the tokens of a run that ended went."""
+    sources: tuple[PriceSource, ...] = ()
+    """Where the prices of a run that ended come from."""
     attempt: int | None = None
     """The attempt that is shown, where it did not count."""
     behind: bool = False
@@ -67,8 +73,17 @@ class Viewer:
         return Look(name, problem="There is no transcript of it: it has not been started, or its files are elsewhere.")
 
     def _ended(self, name: str, transcript: Path, record: Record | None) -> Look:
-        ledger = read_ledger(transcript, record=record, prices=read_if_sound(self._runs.prices))
-        return Look(name, ledger=self._withheld(ledger), record=record)
+        from tokenbench.findings.shares import attribute_transcript
+
+        table = read_if_sound(self._runs.prices)
+        ledger = read_ledger(transcript, record=record, prices=table)
+        return Look(
+            name,
+            ledger=self._withheld(ledger),
+            record=record,
+            parts=attribute_transcript(self._runs, name, ledger, table),
+            sources=price_sources(ledger, table),
+        )
 
     def _withheld(self, ledger: Ledger) -> Ledger:
         """Nobody unblinds himself: what a run cost is shown, what it answered is not."""

@@ -1,15 +1,20 @@
 """A ledger as lines: what was refused first, then what has to be equal, then where the tokens went."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
 from tokenbench.figures import Refusal
+from tokenbench.ledger.attribution.model import Attributed
 from tokenbench.ledger.model import Equation, Ledger, Live, Tokens
+from tokenbench.ledger.sources import PriceSource
 from tokenbench.text import one_line
 from tokenbench_tui.console import amounts
 from tokenbench_tui.console.codes import MONEY
 from tokenbench_tui.console.screens.ledger.calls import add_calls
+from tokenbench_tui.console.screens.ledger.dollars import add_dollars, money
+from tokenbench_tui.console.screens.ledger.parts import add_parts
 from tokenbench_tui.console.widgets.ink import Line, Page, Pages, Span, clip, fit, line, paragraph, spread
 
 COUNTERS: Final = ("input", "cache_write_5m", "cache_write_1h", "cache_read", "output")
@@ -17,6 +22,16 @@ COUNTER_NAMES: Final = ("fresh", "write 5m", "write 1h", "read", "out")
 WITHHELD: Final = "withheld until the answers are judged and the mapping is opened"
 CITED: Final = 12
 """Lines of evidence of one refusal that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the page is made of."""
+
+    ledger: Ledger
+    parts: Attributed | None = None
+    """None where nobody asked where the tokens went."""
+    sources: tuple[PriceSource, ...] = ()
 
 
 def tokens_of(ledger: Ledger) -> str:
@@ -57,15 +72,24 @@ def _calls(ledger: Ledger) -> str:
     return f"{ledger.calls} call{'' if ledger.calls == 1 else 's'}{abandoned}"
 
 
-def ledger_page(ledger: Ledger, cells: int) -> Page:
-    """The whole ledger for that many cells; calls and refusals can be chosen, so that the cursor reads line by line."""
+def ledger_page(found: Shown, cells: int) -> Page:
+    """The whole ledger for that many cells; calls, refusals and sections can be reached with the cursor."""
+    ledger = found.ledger
     pages = Pages()
-    for refusal in ledger.refusals:
-        if refusal.code not in MONEY:
-            _refusal(pages, refusal, cells)
+    refusals = [refusal for refusal in ledger.refusals if refusal.code not in MONEY]
+    for refusal in refusals:
+        head: Span = (f" REFUSED {refusal.code}  ", "loud")
+        pages.add(*paragraph((head,), refusal.reason, cells - 1, indent=3), key=refusal.code)
+    layout = _Layout.of(ledger.equations, cells, found.sources)
+    failed = [one for one in ledger.equations if one.holds is False]
+    for one in failed:
+        _equation(pages, one, layout)
     if ledger.tokens is None:
-        pages.add(line((" seen all the same", "quiet"), f"   {tokens_of(ledger)}"))
-    _equations(pages, ledger.equations, cells)
+        pages.add(line((" at least", "warn"), f"   {tokens_of(ledger)}", ("   seen all the same", "quiet")))
+    _remedies(pages, refusals, cells)
+    for one in ledger.equations:
+        if one.holds is not False:
+            _equation(pages, one, layout)
     for refusal in ledger.refusals:
         if refusal.code in MONEY:
             words = f"{refusal.reason}. {refusal.remedy}."
@@ -73,8 +97,10 @@ def ledger_page(ledger: Ledger, cells: int) -> Page:
             pages.add(*paragraph((label,), words, cells - 1, indent=3, ink="quiet"), key=refusal.code)
     add_calls(pages, ledger.call_rows, cells)
     _remainder(pages, ledger, cells)
+    if found.parts is not None:
+        add_parts(pages, ledger, found.parts, cells)
+    add_dollars(pages, ledger, found.sources, cells)
     _models(pages, ledger, cells)
-    _dollars(pages, ledger, cells)
     _tools(pages, ledger)
     _answer(pages, ledger, cells)
     _stream(pages, ledger, cells)
@@ -107,44 +133,76 @@ def _heading(pages: Pages, words: str) -> None:
     pages.add(line((f" {words}", "quiet")))
 
 
-def _refusal(pages: Pages, refusal: Refusal, cells: int) -> None:
-    pages.add(
-        *paragraph(((f" REFUSED {refusal.code}  ", "loud"),), refusal.reason, cells - 1, indent=3), key=refusal.code
-    )
-    for evidence in refusal.evidence[:CITED]:
-        pages.add(*paragraph((("   ", "plain"),), evidence, cells - 1, indent=5, ink="quiet"))
-    if len(refusal.evidence) > CITED:
-        pages.add(line((f"     and {len(refusal.evidence) - CITED} more", "quiet")))
-    pages.add(*paragraph((("   mend  ", "key"),), refusal.remedy, cells - 1, indent=9))
+def _remedies(pages: Pages, refusals: Sequence[Refusal], cells: int) -> None:
+    """What mends it, each way once, and the evidence."""
+    for remedy in dict.fromkeys(refusal.remedy for refusal in refusals):
+        pages.add(*paragraph((("   mend  ", "key"),), remedy, cells - 1, indent=9))
+    for refusal in refusals:
+        for evidence in refusal.evidence[:CITED]:
+            pages.add(*paragraph((("   ", "plain"),), evidence, cells - 1, indent=5, ink="quiet"))
+        if len(refusal.evidence) > CITED:
+            pages.add(line((f"     and {len(refusal.evidence) - CITED} more", "quiet")))
 
 
-def _equations(pages: Pages, equations: Sequence[Equation], cells: int) -> None:
-    """The ones that fail stand first, with every counter that differs."""
-    ordered = sorted(equations, key=lambda one: one.holds is not False)
-    names = [f"{one_line(one.left_label, 40)} = {one_line(one.right_label, 40)}" for one in ordered]
-    left_cells = max((len(_side(one.left)) for one in ordered), default=0)
-    right_cells = max((len(_side(one.right)) for one in ordered), default=0)
-    sides = left_cells + right_cells + 3
-    widest = max(10, min(max((len(name) for name in names), default=0), cells - sides - 7))
-    for one, name in zip(ordered, names, strict=True):
-        word: Span = ("–", "quiet") if one.holds is None else (("ok", "good") if one.holds else ("NO", "loud"))
-        sign = "=" if one.holds is not False else "≠"
-        both = f"{_side(one.left):>{left_cells}} {sign} {_side(one.right):<{right_cells}}"
-        beside = bool(one.note) and widest + sides + 10 + len(one.note) <= cells
-        note: Span = (f"  {one_line(one.note)}", "quiet") if beside else ("", "plain")
-        pages.add(clip(line(f" {fit(name, widest)} {both} ", word, note), cells), key=f"equation {one.name}")
-        if one.holds is False and isinstance(one.left, Tokens) and isinstance(one.right, Tokens):
-            for label, left, right in _differing(one.left, one.right):
-                both = f"{left:>{left_cells},} ≠ {right:<{right_cells},}"
-                pages.add(line(f"   {fit(label, widest - 2)} {both} ", (f"{left - right:+,}", "bad")))
-        if one.note and not beside:
-            pages.add(*paragraph((("   ", "plain"),), one.note, cells - 1, indent=3, ink="quiet"))
+class _Layout(NamedTuple):
+    """Columns of all equations of a page, in cells."""
+
+    cells: int
+    name: int
+    left: int
+    right: int
+    priced: str
+    """Where the prices come from."""
+
+    @classmethod
+    def of(cls, equations: Sequence[Equation], cells: int, sources: Sequence[PriceSource]) -> "_Layout":
+        left = max((len(_side(one.left)) for one in equations), default=0)
+        right = max((len(_side(one.right)) for one in equations), default=0)
+        longest = max((len(_name(one)) for one in equations), default=0)
+        priced = next((source.told for source in sources if source.known), "")
+        return cls(cells, max(10, min(longest, cells - left - right - 10)), left, right, priced)
+
+
+def _name(one: Equation) -> str:
+    return f"{one_line(one.left_label, 40)} = {one_line(one.right_label, 40)}"
+
+
+def _equation(pages: Pages, one: Equation, layout: _Layout) -> None:
+    """Both sides and a mark; one that fails with every counter that differs; that of prices with their source."""
+    cells, left_cells, right_cells = layout.cells, layout.left, layout.right
+    used = layout.name + left_cells + right_cells + 13
+    word: Span = ("–", "quiet") if one.holds is None else (("ok", "good") if one.holds else ("NO", "loud"))
+    sign = "=" if one.holds is not False else "≠"
+    both = f"{_side(one.left):>{left_cells}} {sign} {_side(one.right):<{right_cells}}"
+    remark = one.note or (layout.priced if one.name == "price" and used + len(layout.priced) <= cells else "")
+    beside = bool(remark) and used + len(remark) <= cells
+    note: Span = (f"  {one_line(remark)}", "quiet") if beside else ("", "plain")
+    shown = line(f" {fit(_name(one), layout.name)} {both} ", word, note)
+    pages.add(clip(shown, cells), key=f"equation {one.name}")
+    if one.holds is False and isinstance(one.left, Tokens) and isinstance(one.right, Tokens):
+        for label, left, right in _differing(one.left, one.right):
+            both = f"{left:>{left_cells},} ≠ {right:<{right_cells},}"
+            pages.add(line(f"   {fit(label, layout.name - 2)} {both} ", (f"{left - right:+,}", "bad")))
+    elif one.holds is False and isinstance(one.left, Decimal) and isinstance(one.right, Decimal):
+        less = one.left - one.right
+        pages.add(
+            line(
+                f"   {fit('difference', layout.name - 2)} {'':>{left_cells}}   {'':<{right_cells}} ",
+                (_money(less), "bad"),
+            )
+        )
+    if one.note and not beside:
+        pages.add(*paragraph((("   ", "plain"),), one.note, cells - 1, indent=3, ink="quiet"))
+
+
+def _money(difference: Decimal) -> str:
+    return f"{'-' if difference < 0 else '+'}{money(abs(difference))}"
 
 
 def _side(side: Tokens | Decimal | None) -> str:
     if side is None:
         return amounts.UNKNOWN
-    return f"{side.total:,}" if isinstance(side, Tokens) else f"${side:.6f}".rstrip("0").rstrip(".")
+    return f"{side.total:,}" if isinstance(side, Tokens) else money(side)
 
 
 def _differing(left: Tokens, right: Tokens) -> Iterable[tuple[str, int, int]]:
@@ -161,24 +219,6 @@ def _remainder(pages: Pages, ledger: Ledger, cells: int) -> None:
     for one in ledger.remainder:
         what = f"   {fit(one_line(one.what, 24), 16)}{fit(one_line(one.model, 40), 28)}"
         pages.add(clip(line(f"{what}{one.tokens.billed_input:>10,} in {one.tokens.output:>8,} out"), cells))
-
-
-def _dollars(pages: Pages, ledger: Ledger, cells: int) -> None:
-    """What the run costs by the price table, and would cost with another cache."""
-    costs = ledger.cost_usd
-    if costs.recomputed is None:
-        return
-    version = f" of {ledger.agent} {one_line(ledger.agent_version, 20)}" if ledger.agent_version else ""
-    _heading(pages, f"dollars by the price table{version}")
-    fees = f", ${costs.fees} of it for web searches" if costs.fees else ""
-    sidecars = ", sidecars left out" if any(row.role == "sidecar" for row in ledger.models.values()) else ""
-    for what, cost, more in (
-        ("all calls", costs.recomputed, fees),
-        ("all input at the fresh price", costs.cache_neutral, f"{fees}{sidecars}"),
-        ("replayed from a cold cache", costs.cold, sidecars),
-        ("replayed from a warm cache", costs.warm, sidecars),
-    ):
-        pages.add(clip(line(f"   {fit(what, 30)}{_side(cost):>12}", (more, "quiet")), cells))
 
 
 def _models(pages: Pages, ledger: Ledger, cells: int) -> None:
@@ -198,7 +238,7 @@ def _tools(pages: Pages, ledger: Ledger) -> None:
     heads = (
         fit(head, size, "right") for head, size in zip(("uses", "errors", "denied", "characters"), _TOOL, strict=True)
     )
-    pages.add(line((fit(" tool", 22) + "".join(heads), "quiet")))
+    pages.add(line((fit(" tool", 22) + "".join(heads), "quiet")), key="section tools")
     for tool in ledger.tools:
         counts = (tool.uses, tool.errors, tool.denied, tool.result_characters)
         spans: list[Span] = [(fit(f"   {one_line(tool.name, 40)}", 22), "plain")]

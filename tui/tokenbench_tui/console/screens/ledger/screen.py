@@ -97,6 +97,9 @@ class LedgerScreen(ConsoleScreen):
             return
         if look is None or look.cell != self.cell:
             title.show(line((f" {name}", "strong"), ("   reading", "quiet")), EMPTY)
+            # The figures of another run below this one's name would be taken for its own.
+            sheet.show(_nothing)
+            self._shown = None
             return
         if look is self._shown and self.size.width == self._shown_at:
             return
@@ -113,13 +116,13 @@ class LedgerScreen(ConsoleScreen):
             did_not_count = look.attempt is not None
             shown = f"{name} attempt {look.attempt}, did not count" if did_not_count else name
             title.show(page.title(look.ledger, shown, self.size.width), page.subtitle(look.ledger))
-            sheet.show(partial(page.ledger_page, look.ledger))
+            sheet.show(partial(page.ledger_page, page.Shown(look.ledger, look.parts, look.sources)))
         if moved_on:
             sheet.to_top()
 
     def hints(self) -> Sequence[Hint]:
         """Other runs, and back."""
-        return [("[ ]", "other run"), hint("back")]
+        return [("[ ]", "other run"), hint("next_section"), hint("page_on", "more"), hint("back")]
 
     def _step(self, by: int) -> None:
         """The nearest cell in that direction that has something to show."""
@@ -140,6 +143,17 @@ class LedgerScreen(ConsoleScreen):
         """The run after."""
         self._step(1)
 
+    def action_next_section(self) -> None:
+        """The next section of the page; after the last one its top."""
+        sheet = self.query_one("#ledger", Sheet)
+        at = sheet.cursor if sheet.cursor is not None else -1
+        following = (index for index in range(at + 1, sheet.count()) if str(sheet.key_at(index)).startswith("section"))
+        place = next(following, None)
+        if place is None:
+            sheet.to_top()
+        else:
+            sheet.go_to(place)
+
     def action_back(self) -> None:
         """Back to Runs."""
         self.console.action_runs()
@@ -158,6 +172,10 @@ def _first_to_show(rows: Sequence[Row]) -> Row | None:
         if found is not None:
             return found
     return None
+
+
+def _nothing(_: int) -> Page:
+    return Page()
 
 
 def _message(text: str, cells: int) -> Page:
