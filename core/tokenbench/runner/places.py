@@ -143,8 +143,12 @@ class Places:
         return self.folder / "control.sock"
 
     def marker(self, stem: str, attempt: int) -> str:
-        """The run marker of an attempt of this runner."""
-        return f"{self.own_marks}{stem}/{attempt}/"
+        """The run marker of an attempt of this runner.
+
+        The agent's tools can read it, so it names neither arm nor question.
+        """
+        name = hashlib.sha256(f"{self._runner}/{stem}".encode()).hexdigest()[:12]
+        return f"{self.own_marks}{name}/{attempt}/"
 
     @property
     def own_marks(self) -> str:

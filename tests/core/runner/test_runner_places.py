@@ -27,6 +27,8 @@ def test_the_paths_of_a_slot_are_the_same_for_every_runner_of_an_experiment(work
     assert one.marker_prefix == other.marker_prefix
     assert one.own_marks != other.own_marks
     assert one.marker("native__q1__r1", 2).startswith(one.own_marks)
+    assert len({one.marker("native__q1__r1", 1), one.marker("native__q1__r1", 2), one.marker("native__q2__r1", 1)}) == 3
+    assert "q1" not in one.marker("native__q1__r1", 2)
 
 
 def test_sockets_fit_below_the_temporary_folder_of_the_usual_place(
