@@ -14,7 +14,7 @@ from tokenbench.ledger.model import Costs, Ledger
 from tokenbench.ledger.sources import price_sources
 from tokenbench_tui.console.amounts import UNKNOWN
 from tokenbench_tui.console.screens.ledger.look import Follower, Viewer
-from tokenbench_tui.console.screens.ledger.page import Shown, ledger_page, title
+from tokenbench_tui.console.screens.ledger.page import Shown, ledger_page, subtitle, title
 from tokenbench_tui.console.widgets.ink import Page, width
 
 
@@ -165,6 +165,10 @@ def test_shares_of_refused_tokens_name_the_refusal_and_do_not_repeat_it(ledger: 
     assert "shares  REFUSED CALLS-UNRECONCILED  see above" in text
     assert "at least   ≥" in text
     assert text.count("mend") == 1
+
+
+def test_a_scripted_model_is_said_beside_the_totals(ledger: Callable) -> None:
+    assert ("  SCRIPTED-MODEL", "loud") in subtitle(ledger())
 
 
 def test_each_call_says_how_warm_its_prefix_was(ledger: Callable) -> None:

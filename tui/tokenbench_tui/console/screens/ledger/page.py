@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from tokenbench.figures import Refusal
+from tokenbench.figures import Code, Refusal
 from tokenbench.ledger.attribution.model import Attributed
 from tokenbench.ledger.model import Equation, Ledger, Live, Tokens
 from tokenbench.ledger.sources import PriceSource
@@ -61,10 +61,11 @@ def mark(what: str, holds: bool | None) -> tuple[Span, ...]:
 
 
 def subtitle(ledger: Ledger) -> Line:
-    """Outcome and totals."""
+    """Outcome and totals, and whether the model was scripted."""
     cost = ledger.cost_usd.own
     dollars = f", ${amounts.usd(cost)}" if cost is not None else ", cost unknown"
-    return line(f" {ledger.outcome.replace('_', ' ')}, {_calls(ledger)}, {tokens_of(ledger)}{dollars}")
+    scripted: Span = (f"  {Code.SCRIPTED_MODEL}", "loud") if Code.SCRIPTED_MODEL in ledger.notes else ("", "plain")
+    return line(f" {ledger.outcome.replace('_', ' ')}, {_calls(ledger)}, {tokens_of(ledger)}{dollars}", scripted)
 
 
 def _calls(ledger: Ledger) -> str:
