@@ -378,7 +378,7 @@ async def test_an_https_api_is_reached_through_a_proxy_that_knows_no_other(
             path = urlsplit(api.open_run(RunKey("cell", "bare", "q1"), tools=(), folder="/empty")).path
             address = f"https://api.test:{tls.sockets[0].getsockname()[1]}{path}"
             arm = Arm(tools=(), prompt="p.md", folder="empty")
-            asked = rooms.Asked(arm, "claude-opus-5", Limits(), "tls/", KEY, address)
+            asked = rooms.Asked(arm, "claude-opus-5", Limits(), f"tls-{tmp_path.parent.name}/", KEY, address)
             async with rooms.entered(closed, cli, folders, asked) as start:
                 monkeypatch.setattr(asyncio, "open_connection", resolved)
                 command = Command(
@@ -389,7 +389,7 @@ async def test_an_https_api_is_reached_through_a_proxy_that_knows_no_other(
                     prompt=b"hello\n",
                     transcript=tmp_path / "out",
                     stderr=tmp_path / "err",
-                    marker="tls/",
+                    marker=f"tls-{tmp_path.parent.name}/",
                 )
                 ending = await Supervisor(SystemClock()).run(
                     command, Patience(60, 60), observe=observe, interrupt=Interrupt()

@@ -24,7 +24,8 @@ from tokenbench.runner.sandbox import Confinement
 from tokenbench.runner.supervise import Command, Ending, Interrupt, Patience, Supervisor
 
 ARM = Arm(tools=(), prompt="p.md", folder="empty")
-MARK = "a-test-of-the-sandbox/"
+MARK = f"a-test-of-the-sandbox-{os.getpid()}/"
+"""Of this process alone: tests that run beside it end what carries theirs."""
 
 
 def agent(folder: Path, script: str) -> Cli:
