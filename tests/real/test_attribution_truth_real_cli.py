@@ -12,11 +12,11 @@ import tarfile
 from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from real_tokenizer import RealTokenizer
 
 from tokenbench.agents.claude import launch
 from tokenbench.clock import SystemClock
@@ -37,8 +37,6 @@ from tokenbench.retrieval.access import write_access
 from tokenbench.retrieval.building import build_index
 
 SUPPORT = Path(__file__).parents[1] / "support"
-sys.path.insert(0, str(SUPPORT))
-RealTokenizer = import_module("real_tokenizer").RealTokenizer
 
 RULES = ("pieces-1", "anthropic-0.34.2")
 SERVER = SUPPORT / "mcp_server.py"

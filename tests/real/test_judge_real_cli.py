@@ -2,12 +2,11 @@
 
 import json
 import stat
-import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import fabricated
 import pytest
 
 from tokenbench.clock import SystemClock
@@ -19,9 +18,6 @@ from tokenbench.grading.counted import judge_folder, judge_ledgers
 from tokenbench.ledger import read_ledger
 from tokenbench.rehearsal.served import read_log
 from tokenbench.runner.places import BASE_VARIABLE
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-fabricated = import_module("fabricated")
 
 
 @pytest.fixture(autouse=True)

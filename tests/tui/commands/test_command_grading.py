@@ -3,13 +3,10 @@
 import json
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
+import fabricated
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
-fabricated = import_module("fabricated")
 
 
 @pytest.fixture
