@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tokenbench.agents.claude import wire
 from tokenbench.agents.claude.stream import ClaudeReader
-from tokenbench.transcripts.events import Event
+from tokenbench.transcripts.events import CallSeen, Event
 from tokenbench.transcripts.lines import Line, Lines, LineSplitter, read_lines, read_many
 
 DATA = Path(__file__).parents[2] / "data"
@@ -77,7 +77,7 @@ messages = st.fixed_dictionaries(
 )
 rows = st.fixed_dictionaries(
     {"type": sometimes(st.sampled_from(["assistant", "user"])), "message": sometimes(messages)},
-    optional={"uuid": sometimes(st.just("u1")), "session_id": sometimes(st.just("s"))},
+    optional={"uuid": sometimes(st.sampled_from(["u1", ""])), "session_id": sometimes(st.just("s"))},
 )
 deltas = st.fixed_dictionaries(
     {"type": st.just("stream_event"), "event": st.just({"type": "content_block_delta", "index": 0})},
@@ -92,6 +92,14 @@ def test_rows_with_faults_anywhere(found: list[Any], cut: int) -> None:
     lines = [Line(number, text[: len(text) - cut] if number == 2 else text) for number, text in enumerate(texts, 1)]
     assert quickly(lines) == part_by_part(lines)
     assert together([Lines(1, [line.data + b"\n" for line in lines])]) == quickly(lines)
+
+
+@pytest.mark.parametrize("uuid", ["", ',"uuid":null', ',"uuid":""'])
+def test_a_row_without_an_id_is_known_by_its_bytes_however_its_line_ends(uuid: str) -> None:
+    row = f'{{"type":"assistant","message":{{"usage":{{"input_tokens":3}}}},"session_id":"s"{uuid}}}'.encode()
+    ends = [row + b"\n", row + b"\r\n", row]
+    events, _, _ = together([Lines(1, ends)])
+    assert len({event.row_id for event in events if isinstance(event, CallSeen)}) == 1
 
 
 DELTA = b'{"type":"stream_event","event":{"type":"content_block_delta","index":0},"session_id":"s","uuid":"u"}'

@@ -108,7 +108,7 @@ class ClaudeReader:
                 continue
             for data in together:
                 row = None if is_delta else wire.whole_row(data)
-                if row is None or row.uuid is None:
+                if row is None or not row.uuid:
                     # Whatever is not plain; a row without an id is known by its bytes, without their newline.
                     yield self.feed(lines.line(number - lines.first))
                 else:
