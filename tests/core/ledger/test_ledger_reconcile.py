@@ -288,6 +288,16 @@ def test_costs_that_do_not_add_up_refuse_dollars_and_no_tokens() -> None:
     assert found.refused(Code.COST_UNRECONCILED)
 
 
+@pytest.mark.parametrize("cost", ["1e99999999", "1e-99999999", "-5", '"sNaN"', '"-Infinity"', "1e400"])
+@pytest.mark.parametrize("where", ["costUSD", "total_cost_usd"])
+def test_a_cost_that_nobody_can_have_paid_refuses_dollars_and_no_tokens(cost: str, where: str) -> None:
+    script = two_calls()
+    script.end(BOTH, {OPUS: BOTH}, cost="0.5")
+    found = ledger(script.bytes().replace(f'"{where}":'.encode(), f'"{where}":{cost},"was":'.encode()))
+    assert (found.token_reconciled, found.cost_reconciled, found.cost_usd.reported) == (True, False, None)
+    assert found.refused(Code.COST_UNRECONCILED)
+
+
 @pytest.mark.parametrize(("total", "holds"), [(0.30000000000000004, True), (0.3000001, False)])
 def test_costs_are_compared_at_a_billionth_of_a_dollar(total: float, holds: bool) -> None:
     script = two_calls()

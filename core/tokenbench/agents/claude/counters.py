@@ -1,5 +1,6 @@
 """Usage objects of the API and of the CLI as neutral counters; an impossible counter is named, never used."""
 
+from decimal import Decimal
 from typing import Final
 
 from tokenbench.agents.claude.wire import ApiUsage, ModelUse
@@ -7,6 +8,9 @@ from tokenbench.transcripts.events import ModelUsage, Usage
 
 MOST_TOKENS: Final = 10**12
 """A counter above this is damage: it is a million times the largest context window."""
+MOST_USD: Final = 10**12
+_FINEST: Final = -60
+"""The last decimal place of a cost. No double that the CLI prints for one has more."""
 
 _NAMES: Final = ("input", "cache_write", "cache_write_5m", "cache_write_1h", "cache_read", "output", "web_searches")
 
@@ -80,8 +84,16 @@ def models_of(models: dict[str, ModelUse] | None) -> tuple[tuple[ModelUsage, ...
         if isinstance(usage, str):
             wrong.append(f"{name}.{usage}")
         else:
-            found.append(ModelUsage(name, usage, use.cost, use.cost_basis))
+            found.append(ModelUsage(name, usage, cost_of(use.cost), use.cost_basis))
     return tuple(found), wrong
+
+
+def cost_of(usd: Decimal | None) -> Decimal | None:
+    """A cost as printed; NaN, which adds up to nothing, where nobody can have paid it."""
+    if usd is None:
+        return None
+    possible = usd.is_finite() and 0 <= usd <= MOST_USD and int(usd.as_tuple().exponent) >= _FINEST
+    return usd if possible else Decimal("NaN")
 
 
 def grown(begun: Usage, delta: Usage) -> Usage:

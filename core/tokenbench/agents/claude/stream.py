@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from tokenbench.agents.claude import wire
-from tokenbench.agents.claude.counters import grown, models_of, usage_of
+from tokenbench.agents.claude.counters import cost_of, grown, models_of, usage_of
 from tokenbench.agents.claude.wire import Block, Row, WholeBlock, WholeRow
 from tokenbench.transcripts.events import (
     AgentNotice,
@@ -388,7 +388,7 @@ class ClaudeReader:
             usage=usage,
             models=models,
             models_since_last=since,
-            cost=result.cost,
+            cost=cost_of(result.cost),
             denials=tuple(
                 Denial(denial.tool_use_id or "", denial.tool_name or "") for denial in result.permission_denials or ()
             ),
