@@ -82,7 +82,8 @@ def derive(ledgers: Iterable[Ledger], table: PriceTable | None = None) -> Deriva
         for name, row in ledger.models.items():
             if row.cost_usd is None or not row.tokens.total:
                 continue
-            key = whole or _class(ledger, name, table)
+            no_cost = "" if row.cost_usd.is_finite() else "its printed cost is none that can have been paid"
+            key = whole or no_cost or _class(ledger, name, table)
             if isinstance(key, str):
                 left.append(LeftOut(ledger.transcript, name, key))
             else:

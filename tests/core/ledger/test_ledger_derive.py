@@ -63,6 +63,12 @@ def test_what_is_not_reconciled_or_not_priced_is_left_out() -> None:
     assert derive([broken.ledger()]).found == ()
 
 
+def test_a_cost_that_nobody_can_have_paid_is_left_out_and_said() -> None:
+    derived = derive([run(0, 0, 0, 4_000, 0), run(0, 0, 0, 8_000, 0, cost="-1")])
+    assert derived.found[0].prices == {"cache_read": D("0.5")}
+    assert [one.why for one in derived.left_out] == ["its printed cost is none that can have been paid"]
+
+
 def test_the_same_prices_as_in_the_table_are_no_difference() -> None:
     assert differences(derive(run(*usage) for usage in FIVE).found, table(OPUS)) == ()
 
