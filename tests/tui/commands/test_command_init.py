@@ -17,12 +17,25 @@ def call(*arguments: str) -> str:
 
 
 def test_it_writes_an_experiment_and_says_what_is_next(tmp_path: Path) -> None:
-    told = call(str(tmp_path / "bench"), "--corpus", "../src", "--model", "claude-sonnet-5")
+    told = call(str(tmp_path / "bench"), "--model", "claude-sonnet-5")
     assert "questions.jsonl" in told
     assert told.endswith("then `tokenbench-tui check`.\n")
     loaded = config.load(tmp_path / "bench")
     assert loaded.config.experiment.model == "claude-sonnet-5"
-    assert loaded.config.corpus.path == "../src"
+    assert loaded.config.corpus.path == "../corpus"
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [("src", "../src"), ("bench/../src/", "../src"), ("../other", "../../other"), ("/usr", "/usr")],
+)
+def test_a_corpus_is_named_from_where_one_stands_and_written_from_where_the_experiment_is(
+    given: str, written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bench").mkdir()
+    monkeypatch.chdir(tmp_path)
+    call("bench", "--corpus", given)
+    assert config.load(Path("bench")).config.corpus.path == written
 
 
 def test_the_servers_of_a_user_become_an_arm_with_the_tools_that_they_offer(

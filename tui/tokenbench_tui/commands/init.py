@@ -13,7 +13,7 @@ DEFAULT_MODEL = "claude-opus-5"
 
 @click.command()
 @click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path), default=Path())
-@click.option("--corpus", metavar="FOLDER", default="../corpus", show_default=True, help="The code to ask about.")
+@click.option("--corpus", metavar="FOLDER", help="The code to ask about; without it, a folder `corpus` beside DIR.")
 @click.option("--pypi", metavar="NAME==VERSION", help="Instead: an sdist of the package index; needs --sha256.")
 @click.option("--sha256", metavar="HEX", help="With --pypi: of the archive.")
 @click.option("--model", metavar="NAME", default=DEFAULT_MODEL, show_default=True, help="The model's full name.")
@@ -23,7 +23,9 @@ DEFAULT_MODEL = "claude-opus-5"
     type=click.Path(path_type=Path),
     help="A .mcp.json: its servers become an arm. They are started once, to see which tools they offer.",
 )
-def init(*, folder: Path, corpus: str, pypi: str | None, sha256: str | None, model: str, mcp: Path | None) -> None:
+def init(
+    *, folder: Path, corpus: str | None, pypi: str | None, sha256: str | None, model: str, mcp: Path | None
+) -> None:
     """Lay a commented experiment into DIR (default: this folder): configuration, prompts, example questions.
 
     Nothing is overwritten. What to do next is said at the end.
@@ -37,9 +39,8 @@ def init(*, folder: Path, corpus: str, pypi: str | None, sha256: str | None, mod
 
     if (pypi is None) != (sha256 is None):
         raise click.UsageError("--pypi and --sha256 go together: the archive is pinned by its content")
-    source = (
-        CorpusSource(kind="pypi", package=pypi, sha256=sha256) if pypi else CorpusSource(kind="folder", path=corpus)
-    )
+    place = "../corpus" if corpus is None else _seen_from(folder, corpus)
+    source = CorpusSource(kind="pypi", package=pypi, sha256=sha256) if pypi else CorpusSource(kind="folder", path=place)
     servers, tools = _servers(mcp) if mcp is not None else ({}, ())
     seed = secrets.randbelow(100_000_000)
     written = lay_out(folder, model=model, corpus=source, seed=seed, servers=servers, tools=tools)
@@ -48,6 +49,13 @@ def init(*, folder: Path, corpus: str, pypi: str | None, sha256: str | None, mod
     # What was given on the command line is checked where a mistake in it can still be seen.
     config.load(folder)
     click.echo("Next: write your questions into questions.jsonl, look at tokenbench.toml, then `tokenbench-tui check`.")
+
+
+def _seen_from(folder: Path, corpus: str) -> str:
+    """A path as the shell means it, from where one stands, as tokenbench.toml means it: from the experiment."""
+    import os
+
+    return corpus if Path(corpus).is_absolute() else os.path.relpath(Path(corpus).resolve(), folder.resolve())
 
 
 def _servers(path: Path) -> "tuple[dict[str, McpServer], tuple[str, ...]]":
