@@ -10,11 +10,11 @@ import pytest
 from tokenbench.ledger import read_ledger
 from tokenbench.ledger.attribution.attribute import attribute
 from tokenbench.ledger.attribution.model import Attribution, GrowthRow, Part
-from tokenbench.ledger.model import Costs, Ledger
+from tokenbench.ledger.model import Costs, Equation, Ledger, Live
 from tokenbench.ledger.sources import price_sources
 from tokenbench_tui.console.amounts import UNKNOWN
 from tokenbench_tui.console.screens.ledger.look import Follower, Viewer
-from tokenbench_tui.console.screens.ledger.page import Shown, ledger_page, subtitle, title
+from tokenbench_tui.console.screens.ledger.page import Shown, ledger_page, live_subtitle, subtitle, title
 from tokenbench_tui.console.widgets.ink import Page, width
 
 
@@ -83,6 +83,12 @@ def test_dollars_by_a_price_table_stand_beside_what_they_would_be_with_other_cac
     assert "$0.01 of it for web searches" in rows["cache-neutral"]
     assert rows["from a cold cache"].strip() == "not determined"
     assert rows["from a warm cache"].strip() == "$0.0391"
+
+
+def test_costs_that_are_none_have_no_difference_to_show(ledger: Callable) -> None:
+    found = ledger()
+    cost = Equation("cost", "costs of the models", "total_cost_usd", D("NaN"), D("0.05"), False)
+    assert "$NaN ≠ $0.05" in text_of(msgspec.structs.replace(found, equations=(*found.equations, cost)))
 
 
 def test_without_a_price_table_its_refusal_stands_where_each_cost_would(ledger: Callable) -> None:
@@ -171,6 +177,11 @@ def test_a_scripted_model_is_said_beside_the_totals(ledger: Callable) -> None:
     assert ("  SCRIPTED-MODEL", "loud") in subtitle(ledger())
 
 
+@pytest.mark.parametrize("scripted", [True, False])
+def test_a_scripted_model_is_said_beside_what_a_run_under_way_has_spent(scripted: bool) -> None:
+    assert (("  SCRIPTED-MODEL", "loud") in live_subtitle(Live(calls=1), scripted=scripted)) is scripted
+
+
 def test_each_call_says_how_warm_its_prefix_was(ledger: Callable) -> None:
     rows = [row.split() for row in text_of(ledger()).splitlines() if row.endswith(("Read", "answer"))][:3]
     assert [row[-2] for row in rows] == ["cold", "warm", "warm"]
@@ -238,6 +249,7 @@ async def test_a_run_under_way_grows_line_by_line_and_then_reconciles(
         await pilot.press("enter")
         await until(pilot, lambda: "under way" in shown(pilot) and "5,003" in shown(pilot))
         assert "nothing is reconciled before the run has ended" in shown(pilot)
+        assert "SCRIPTED-MODEL" in shown(pilot)
         assert "13,003" not in shown(pilot)
         lab.grow(cell, b"".join(lines[4:-1]))
         await until(pilot, lambda: "13,003" in shown(pilot))

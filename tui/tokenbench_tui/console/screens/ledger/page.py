@@ -115,10 +115,12 @@ def live_title(look_cell: str, live: Live) -> Line:
     )
 
 
-def live_subtitle(live: Live) -> Line:
-    """What was seen so far."""
+def live_subtitle(live: Live, *, scripted: bool) -> Line:
+    """What was seen so far, and whether the model is scripted."""
     calls = f"{live.calls} call{'' if live.calls == 1 else 's'}"
-    return line(f" {calls}, ≥{live.seen.billed_input:,} billed in, prompt {live.prompt:,}", ("  lower bounds", "quiet"))
+    mark: Span = (f"  {Code.SCRIPTED_MODEL}", "loud") if scripted else ("", "plain")
+    seen = f" {calls}, ≥{live.seen.billed_input:,} billed in, prompt {live.prompt:,}"
+    return line(seen, ("  lower bounds", "quiet"), mark)
 
 
 def live_page(so_far: Ledger, cells: int) -> Page:
@@ -186,12 +188,9 @@ def _equation(pages: Pages, one: Equation, layout: _Layout) -> None:
             pages.add(line(f"   {fit(label, layout.name - 2)} {both} ", (f"{left - right:+,}", "bad")))
     elif one.holds is False and isinstance(one.left, Decimal) and isinstance(one.right, Decimal):
         less = one.left - one.right
-        pages.add(
-            line(
-                f"   {fit('difference', layout.name - 2)} {'':>{left_cells}}   {'':<{right_cells}} ",
-                (_money(less), "bad"),
-            )
-        )
+        if less.is_finite():
+            label = f"   {fit('difference', layout.name - 2)} {'':>{left_cells}}   {'':<{right_cells}} "
+            pages.add(line(label, (_money(less), "bad")))
     if one.note and not beside:
         pages.add(*paragraph((("   ", "plain"),), one.note, cells - 1, indent=3, ink="quiet"))
 

@@ -110,7 +110,8 @@ class LedgerScreen(ConsoleScreen):
             title.show(line((f" {name}", "strong")), EMPTY)
             sheet.show(partial(_message, look.problem))
         elif look.live is not None:
-            title.show(page.live_title(name, look.live), page.live_subtitle(look.live))
+            scripted = self.console.view.scripted
+            title.show(page.live_title(name, look.live), page.live_subtitle(look.live, scripted=scripted))
             sheet.show(partial(page.live_page, look.ledger))
         else:
             did_not_count = look.attempt is not None
