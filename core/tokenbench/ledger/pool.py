@@ -1,6 +1,7 @@
 """Work on several files at once, in processes, with the results in the order of the files."""
 
 import gc
+import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -59,5 +60,18 @@ def in_order(work: Callable[[_Job], _Result], jobs: Sequence[_Job], processes: i
 
 def _begin() -> None:
     """Interrupts are for the parent. What a job leaves holds no cycles; looking for some would copy what was there."""
+    from threading import Thread
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed tells nobody; its processes would wait for their next job for ever."""
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

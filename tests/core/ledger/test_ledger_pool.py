@@ -1,7 +1,10 @@
 """Several files at once: the order of the output is that of the files, whatever happens to a process."""
 
 import os
+import select
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,20 @@ def test_an_error_takes_the_place_of_its_result_and_says_what_it_said(processes:
 
 def test_what_a_killed_process_leaves_undone_is_done_here() -> None:
     assert list(in_order(is_killed_at_five, range(40), 2)) == list(range(40))
+
+
+def test_a_killed_parent_leaves_no_process_behind() -> None:
+    code = (
+        "import os; from tokenbench.ledger.pool import in_order;"
+        "next(in_order(os.getenv, ['A'] * 40, 2)); print('on', flush=True); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"on\n"
+        parent.kill()
+        # Whoever is left holds the other end of the pipe open.
+        assert select.select([parent.stdout], [], [], 30)[0]
+        assert parent.stdout.read() == b""
 
 
 def test_jobs_that_nobody_waits_for_are_given_up() -> None:
