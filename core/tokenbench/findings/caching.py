@@ -69,6 +69,11 @@ class ArmCache(msgspec.Struct, frozen=True, kw_only=True):
     neutral: Published
     """The same with all input at the price of fresh input."""
 
+    @property
+    def refused(self) -> Refusal | None:
+        """Why the share of an arm that has runs is not given."""
+        return self.share if self.ended and isinstance(self.share, Refusal) else None
+
 
 class Caching(msgspec.Struct, frozen=True, kw_only=True):
     """What the cache did in an experiment."""
@@ -80,7 +85,7 @@ class Caching(msgspec.Struct, frozen=True, kw_only=True):
     limit: float
     """Shares that differ by more have no comparable dollars."""
     difference: float | None
-    """Between the largest and the smallest share of the arms; None where fewer than two arms have a run."""
+    """Between the largest and the smallest share; None where fewer than two arms have a run, or a share is refused."""
     warmest: str | None
     """The arm with the largest share; None where there is no difference to speak of."""
     coldest: str | None
@@ -103,8 +108,9 @@ def compute(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> Caching:
     board = Board()
     board.fold(JournalReader(world.paths.journal).new())
     running = [row for row in board.view().rows if row.state == "running"]
-    shares = {arm: share for arm in world.arms if (share := read_share(first_calls(world, arm).values())) is not None}
-    several = len(shares) > 1
+    arms = {arm: _arm(world, arm, [row for row in running if row.arm == arm]) for arm in world.arms}
+    shares = {arm: float(one.share.value) for arm, one in arms.items() if isinstance(one.share, Figure)}
+    several = len(shares) > 1 and not any(one.refused for one in arms.values())
     order = sorted(shares, key=lambda arm: shares[arm])
     found = Caching(
         experiment=loaded.config.experiment.name,
@@ -115,7 +121,7 @@ def compute(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> Caching:
         warmest=order[-1] if several else None,
         coldest=order[0] if several else None,
         confounded=warmth(world),
-        arms={arm: _arm(world, arm, [row for row in running if row.arm == arm]) for arm in world.arms},
+        arms=arms,
     )
     return marked(found, Code.RERUN, frozenset(world.reruns)) if world.reruns else found
 
@@ -144,8 +150,10 @@ def _arm(world: World, arm: str, running: Sequence[Row]) -> ArmCache:
 
 
 def _share(world: World, arm: str) -> Published:
-    if world.seal_broken is not None:
-        return world.seal_broken
+    cells = world.cells(arm)
+    refusal = world.seal_broken or world.quarantined(cells) or world.unreconciled(cells)
+    if refusal is not None:
+        return refusal
     firsts = first_calls(world, arm)
     share = read_share(firsts.values())
     if share is None:

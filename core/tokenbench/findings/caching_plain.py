@@ -30,6 +30,11 @@ def text(found: Caching) -> str:
 
 def verdict(found: Caching) -> str:
     """What the difference of the shares means, in a sentence."""
+    refused = {arm: one.refused.code for arm, one in found.arms.items() if one.refused is not None}
+    if refused:
+        arm, code = next(iter(refused.items()))
+        others = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
+        return f"No difference is given: the share of {one_line(arm, NAME)}{others} is refused, {code}"
     if found.difference is None:
         return "Fewer than two arms have a run that ended: nothing to compare yet"
     points, limit = found.difference * 100, found.limit * 100

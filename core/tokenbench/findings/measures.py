@@ -330,11 +330,16 @@ def _unpriced(world: World, cells: tuple[Cell, ...]) -> Refusal | None:
 
 
 def first_calls(world: World, arm: str) -> Mapping[Cell, Tokens]:
-    """The first call of each run of an arm, as far as there are runs that show one."""
+    """The first call of each run of an arm, as far as there are runs that show one.
+
+    Of a run whose tokens are refused the first row need not be the first call.
+    """
     return {
-        cell: world.run(cell).ledger.call_rows[0].tokens
+        cell: ledger.call_rows[0].tokens
         for cell in world.cells(arm)
-        if cell in world.counted.runs and world.run(cell).ledger.call_rows
+        if cell in world.counted.runs
+        and (ledger := world.run(cell).ledger).call_rows
+        and ledger.token_reconciled is True
     }
 
 

@@ -104,6 +104,20 @@ def test_a_changed_experiment_has_no_shares(bench: Fabricated) -> None:
     found = compute(bench.loaded)
     assert {one.share.code for one in found.arms.values() if isinstance(one.share, Refusal)} == {Code.SEAL_BROKEN}
     assert codes(found.arms["native"]) == [Code.SEAL_BROKEN] * 4
+    assert found.difference is None
+    assert "No difference is given: the share of native and 1 more is refused, SEAL-BROKEN" in caching_plain.text(found)
+
+
+def test_an_arm_with_a_refused_run_has_no_share_and_nothing_is_compared_with_it(bench: Fabricated) -> None:
+    damaged = next(cell for cell in bench.cells if cell.arm == "native")
+    for cell in bench.cells:
+        bench.run(cell, ANSWER, off_by=7 if cell == damaged else 0)
+    found = compute(bench.loaded)
+    refused = found.arms["native"].refused
+    assert refused is not None
+    assert isinstance(found.arms["hybrid"].share, Figure)
+    assert (found.difference, found.confounded) == (None, None)
+    assert f"No difference is given: the share of native is refused, {refused.code}" in caching_plain.verdict(found)
 
 
 def test_nothing_in_it_depends_on_what_the_answers_are_worth(bench: Fabricated) -> None:
