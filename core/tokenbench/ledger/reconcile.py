@@ -253,7 +253,8 @@ def _costs(
     if not result.models and not nothing:
         own = None
     sidecars = {name for name, row in result.models.items() if row.role == "sidecar"}
-    priced = checked.without(sidecars)
+    # A table that does not give what the CLI charged says nothing of what another cache would have cost.
+    priced = None if checked.holds is False else checked.without(sidecars)
     replayed = Replayed()
     if priced is not None and not isinstance(bills, Unknown) and not result.collided:
         mine = {name: bill for name, bill in bills.items() if name not in sidecars}
@@ -261,9 +262,9 @@ def _costs(
     result.costs = Costs(
         reported=right,
         own=own,
-        recomputed=checked.recomputed,
+        recomputed=None if checked.holds is False else checked.recomputed,
         cache_neutral=None if priced is None else priced.neutral,
-        fees=checked.fees,
+        fees=None if priced is None else checked.fees,
         cold=replayed.cold,
         warm=replayed.warm,
     )

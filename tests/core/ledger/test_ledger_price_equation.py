@@ -169,6 +169,8 @@ def test_every_capture_that_settles_costs_what_the_cli_says(name: str) -> None:
 def test_a_cost_that_is_not_that_of_the_calls_is_refused_with_both_sides() -> None:
     found = ledger(one_call("0.0025").bytes(), prices=KNOWN)
     (refusal,) = found.refusals
+    costs = found.cost_usd
+    assert (costs.recomputed, costs.cache_neutral, costs.cold, costs.warm, costs.fees) == (None,) * 5
     assert refusal.code == Code.COST_UNRECONCILED
     assert found.token_reconciled
     assert found.cost_reconciled is False
