@@ -174,8 +174,11 @@ def _losing(results: Results) -> str:
         rows.append(
             [
                 _cell(name),
-                *(_breakdown(results.by_class[name][one]) for one in arms),
-                show(ratio) if ratio is not None else "1",
+                *(
+                    abstained(results, one) if name == "canary" else _breakdown(results.by_class[name][one])
+                    for one in arms
+                ),
+                "–" if name == "canary" else show(ratio) if ratio is not None else "1",
                 says,
             ]
         )
@@ -187,6 +190,12 @@ def _losing(results: Results) -> str:
             "Tokens per correct answer and correct answers of runs. Descriptive: too few questions for intervals.",
         ]
     )
+
+
+def abstained(results: Results, arm: str) -> str:
+    """What a canary is for: how often the arm abstained. A correct answer there is none."""
+    share = results.abstention[arm].canary_abstained
+    return show(share) if isinstance(share, Refusal) else f"abstained {_number(share)}"
 
 
 def _breakdown(one: Breakdown) -> str:

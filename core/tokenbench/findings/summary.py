@@ -6,9 +6,10 @@ from collections.abc import Sequence
 import msgspec
 
 from tokenbench.experiment.composition import sentence
+from tokenbench.experiment.model import QuestionClass
 from tokenbench.figures import Figure, Published, Refusal
 from tokenbench.findings.matrix import losing_first
-from tokenbench.findings.report import show
+from tokenbench.findings.report import abstained, show
 from tokenbench.findings.results import Results
 from tokenbench.text import one_line
 
@@ -41,7 +42,7 @@ def summary(results: Results) -> str:
     lines.append("")
     rows = [["class", *(one_line(arm, 20) for arm in about.arms)]]
     for name, _ in losing_first(results, about.headline_arm):
-        rows.append([name, *(_plain(results.by_class[name][arm].tokens_per_correct) for arm in about.arms)])
+        rows.append([name, *(_of_class(results, name, arm) for arm in about.arms)])
     lines += _columns(rows)
     return "\n".join(lines) + "\n"
 
@@ -63,6 +64,13 @@ def _plain(value: Published, *, bounds: bool = True) -> str:
     if not bounds:
         value = msgspec.structs.replace(value, interval=None)
     return show(value)
+
+
+def _of_class(results: Results, name: QuestionClass, arm: str) -> str:
+    share = results.abstention[arm].canary_abstained
+    if name == "canary" and isinstance(share, Figure):
+        return abstained(results, arm)
+    return _plain(results.by_class[name][arm].tokens_per_correct)
 
 
 def _ratio(value: Published, reading: str | None) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from fabricated import Fabricated
+from fabricated import Fabricated, question
 
 from tokenbench.figures import Code, Figure, refuse
 from tokenbench.findings.matrix import compute
@@ -126,3 +126,14 @@ def test_the_summary_fits_80_columns_and_shows_refusals(fabricate: Fabricate) ->
     assert "5,105" in after
     for text in (before, after):
         assert max(map(len, text.split("\n"))) <= WIDTH
+
+
+def test_a_class_of_canaries_says_how_often_the_arm_abstained(fabricate: Fabricate) -> None:
+    bench = fabricate(questions=[question(1, "index_hostile"), question(2, "canary")])
+    bench.run_all(lambda cell: "NOT FOUND" if cell.question == "q02" else None)
+    bench.judge("ann")
+    bench.open()
+    found = compute(bench.loaded)
+    assert re.search(r"^\| canary \| abstained 100\.0% .*\| – \| – \|$", report(found), re.MULTILINE)
+    assert re.search(r"^canary .*abstained 100\.0%", summary(found), re.MULTILINE)
+    assert "NO-CORRECT" not in summary(found)
