@@ -51,6 +51,8 @@ def calibrate(folder: Path, yes: bool, rehearsal: bool, as_json: bool) -> None:
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
         return
+    if found.scripted:
+        click.echo("! SCRIPTED-MODEL: these are rates of the rehearsal's own counting rule, of no model")
     for model, measured in found.models.items():
         click.echo(f"{one_line(model, 60)}  {measured.spent.total:,} tokens spent")
         click.echo("  shape      characters per token   standard error   spread of pieces   points")
