@@ -213,6 +213,19 @@ async def test_whoever_names_no_judge_is_told_what_is_unjudged_before_opening(
         await until(pilot, lambda: "9 distinct answers are unjudged" in shown(pilot))
 
 
+async def test_who_comes_after_the_opening_is_told_before_giving_a_name(
+    finished: object, until: Callable, shown: Callable
+) -> None:
+    finished.journal.write("mapping_opened")
+    app = finished.app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("3")
+        await until(pilot, lambda: "Who judges?" in shown(pilot))
+        await pilot.press("escape")
+        await until(pilot, lambda: "The mapping is open" in shown(pilot))
+        assert "no judge is named here yet" in shown(pilot)
+
+
 async def test_verdicts_after_the_opening_are_marked(finished: object, until: Callable, shown: Callable) -> None:
     finished.journal.write("mapping_opened")
     app = finished.app()

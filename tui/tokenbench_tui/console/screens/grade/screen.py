@@ -143,7 +143,9 @@ class GradeScreen(ConsoleScreen):
         if self._problem:
             return [line((" The queue cannot be read", "loud")), self._problem]
         if self.desk is None:
-            return ["Verdicts are kept under the name of who judged.", line(" ", ("J", "key"), " names the judge")]
+            opened = [] if self.blind else [line((" The mapping is open.", "strong"), " A verdict now is not blind.")]
+            kept = "Verdicts are kept under the name of who judged."
+            return [*opened, kept, line(" ", ("J", "key"), " names the judge")]
         if self.state is None:
             return ["The queue is being made."]
         if not self.blind:
@@ -177,7 +179,7 @@ class GradeScreen(ConsoleScreen):
         cells = self.size.width
         title = self.query_one("#title", Lines)
         if self.desk is None:
-            title.show(line((" Grade", "strong"), ("   nobody judges yet", "quiet")), EMPTY)
+            title.show(line((" Grade", "strong"), ("   no judge is named here yet", "quiet")), EMPTY)
             if self.item is None:
                 self.query_one("#question", Sheet).display = False
                 self.query_one("#answer", Sheet).show(partial(page.message_page, self._message()))
