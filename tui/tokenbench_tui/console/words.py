@@ -43,6 +43,15 @@ WORDS: Final[Mapping[Context, tuple[tuple[str, str], ...]]] = {
         ("cold cache", "As if the run's first call had found nothing in the cache"),
         ("warm cache", "As if the same run had ended a moment before"),
     ),
+    "matrix": (
+        ("correct", "Correct answers of all runs but those of canaries, whose answer is not in the corpus"),
+        ("turns", "Mean turns of the agent in a run"),
+        ("tokens", "Per correct answer: all of the arm, wrong answers and canaries included, over its correct ones"),
+        ("÷", "Ratio to the baseline, and where it lies at 95 %; where that spans 1 nothing was told apart"),
+        ("class", "By class and by question there are no ranges: too few questions. The losing ones stand first"),
+        ("abstained", "Share of the runs of canaries that rightly did not assert anything"),
+        ("both right", "Over those alone that both arms got right: what the cheaper one got wrong is left out"),
+    ),
     "cache": (
         ("first call", "Of the billed input of an arm's first calls, what was read from cache"),
         ("W r p", "A run that began cold (wrote its prefix), warm (read it), or in between; ?: no call yet"),
