@@ -1,5 +1,6 @@
 """Where an arm's billed input went: medians over runs, estimates with a bound, or the reason why not."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -146,12 +147,21 @@ def test_a_file_reads_back_as_it_was_written(bench: Fabricated) -> None:
     assert found.models[MODEL].rates["code"].characters_per_token == 2.785
 
 
-@pytest.mark.parametrize("rate", ["0.0", "-1.0"])
-def test_an_impossible_rate_is_refused(bench: Fabricated, rate: str) -> None:
-    runs = calibrated(bench)
-    runs.calibration.write_text(runs.calibration.read_text().replace("2.785", rate))
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("characters_per_token", "0.0"),
+        ("characters_per_token", "-1.0"),
+        ("characters_per_token", "1e308"),
+        ("standard_error", "1e308"),
+        ("spread", "1e308"),
+    ],
+)
+def test_an_impossible_rate_is_refused(bench: Fabricated, field: str, value: str) -> None:
+    path = calibrated(bench).calibration
+    path.write_text(re.sub(rf'"{field}": [\d.e-]+', f'"{field}": {value}', path.read_text()))
     with pytest.raises(RunsError, match="impossible rate"):
-        store.read(runs.calibration)
+        store.read(path)
 
 
 def test_an_arm_that_is_not_complete_has_no_shares(fabricate: Fabricate) -> None:

@@ -15,6 +15,9 @@ from tokenbench.text import one_line
 
 FORMAT: Final = 1
 COMMAND: Final = "tokenbench-tui calibrate"
+MOST: Final = 1_000.0
+"""Characters per token, and standard deviations of them; no tokenizer comes near, and arithmetic stays finite below."""
+_LEAST: Final = 0.01
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,8 +71,11 @@ def read(path: Path) -> Calibration | None:
         ) from error
     for model, entry in found.models.items():
         rates = entry.rates.values()
-        if "code" not in entry.rates or any(
-            not rate.characters_per_token > 0 or rate.standard_error < 0 or rate.spread < 0 for rate in rates
+        if "code" not in entry.rates or not all(
+            _LEAST <= rate.characters_per_token <= MOST
+            and 0 <= rate.standard_error <= MOST
+            and 0 <= rate.spread <= MOST
+            for rate in rates
         ):
             raise RunsError(
                 f"holds an impossible rate for {one_line(model, 80)}", where=one_line(str(path), 200), remedy=remedy
