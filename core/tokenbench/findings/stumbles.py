@@ -100,7 +100,10 @@ def _of_run(run: _Run) -> Iterator[_Trouble]:
         yield _Trouble(
             "its runs are quarantined: they are not what the arm says",
             reason,
-            "Mend `tools`, `allowed` and `disallowed` of the arm, or what it reached",
+            # An MCP server that does not start offers nothing, and the first line of the agent says no more than that.
+            "See that its MCP server starts: in a sandbox it sees only what `mounts` names. Else mend `tools`"
+            if "lacks tools of the arm: mcp__" in reason
+            else "Mend `tools`, `allowed` and `disallowed` of the arm, or what it reached",
         )
     elif outcome == "infrastructure":
         yield _Trouble(

@@ -31,6 +31,16 @@ def test_a_quarantined_arm_is_named_with_its_runs(fabricate: Fabricate) -> None:
     assert "and 1 more" in found.sentence()
 
 
+def test_an_arm_whose_mcp_server_offers_nothing_is_told_to_look_at_the_server(fabricate: Fabricate) -> None:
+    bench = fabricate(questions=1)
+    cell = bench.cells[0]
+    reason = "line 1: it lacks tools of the arm: mcp__code__search (it was ended at once)"
+    bench.run(cell, "257", outcome="quarantined", refusals=(refuse(Code.QUARANTINED, reason),))
+    bench.edit_record(cell, reason=reason)
+    (found,) = stumbles(bench.loaded)
+    assert "`mounts`" in found.remedy
+
+
 def test_a_denied_tool_is_told_with_the_rule_that_is_missing(fabricate: Fabricate) -> None:
     bench = fabricate(questions=1)
     cell = bench.cells[0]
