@@ -1,8 +1,10 @@
 """The runs that count, read from the files alone: each with its record and its ledger."""
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -16,6 +18,8 @@ from tokenbench.ledger.prices import PriceTable, read_if_sound
 from tokenbench.transcripts.evidence import COUNTED, Record, Runs, read_record
 
 _CHUNK = 1 << 20
+_OF_A_WARMUP: Final = re.compile(r".+__w\d+__a\d+")
+"""Stem of an attempt of a warm-up, which is of no cell."""
 
 
 class CountedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,6 +174,8 @@ def _attempts(runs: Runs, ledgers: Ledgers) -> tuple[tuple[Attempt, ...], dict[s
     found: list[Attempt] = []
     lost: dict[str, str] = {}
     for path in sorted(runs.attempts.glob("*.jsonl")):
+        if _OF_A_WARMUP.fullmatch(path.stem):
+            continue
         try:
             cell = Cell.parse(path.stem.rpartition("__")[0])
             record = read_record(path.with_suffix(".json"))

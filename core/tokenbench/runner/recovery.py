@@ -4,6 +4,7 @@ No run that was closed is repeated, and nothing that was not closed counts; its 
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -22,6 +23,8 @@ from tokenbench.runner.schedule import Job, Spent
 from tokenbench.transcripts.evidence import COUNTED, Outcome, Record, Runs, read_record
 
 _SPENDING = frozenset({"run_ended", "attempt_failed", "recovered", "cancelled", "warmup_ended"})
+_ENDS = _SPENDING
+"""The lines that tell how a run ended are those that tell what it spent."""
 
 
 class Started(NamedTuple):
@@ -47,8 +50,10 @@ class History:
     spent: Spent = field(default_factory=Spent)
     started: dict[str, Started] = field(default_factory=dict[str, Started])
     """By stem."""
-    ended: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
-    """Cells and attempts whose end as a run that counts is written down."""
+    told: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """Cells and attempts whose end is written down, whether they count or not."""
+    warmups: Counter[str] = field(default_factory=Counter[str])
+    """Ends of warm-ups that are written down, by stem: their lines name no attempt."""
     reruns: dict[str, Begun] = field(default_factory=dict[str, Begun])
     """By stem."""
 
@@ -67,8 +72,11 @@ def read_history(entries: Iterable[Entry]) -> History:
             history.reruns.pop(stem, None)
         elif entry.event == "rerun" and entry.attempt is not None:
             history.reruns[stem] = Begun(entry.attempt, entry.reason or "")
-        elif entry.event in ("run_ended", "warmup_ended"):
-            history.ended.add((stem, entry.attempt or 1))
+        elif entry.event in _ENDS and entry.cell is not None:
+            if entry.attempt is not None:
+                history.told.add((stem, entry.attempt))
+        elif entry.event in _ENDS:
+            history.warmups[stem] += 1
     return history
 
 
@@ -105,23 +113,29 @@ class Recovery:
         done: set[str] = set()
         for job, model in jobs:
             files = closing.files_of(self._runs, job)
-            if job.stem in self._history.reruns:
-                self._finish_rerun(job, files, self._history.reruns[job.stem])
-            if files.partial.exists():
-                self._partial(job, model, files)
-            record = read_record(files.record)
-            if record is None:
-                if files.transcript.exists():
-                    # Existence says nothing: without its record nobody knows how it came to be.
-                    self._set_apart(job, model, files.transcript, "its record is missing, so it does not count")
-                continue
-            if job.cell is not None and record.outcome not in COUNTED:
-                self._demote(job, files, record)
-                continue
-            self._check(files, record)
-            done.add(job.stem)
+            record = self._order(job, model, files)
+            if record is not None:
+                done.add(job.stem)
             self._tell(job, files, record)
         return frozenset(done)
+
+    def _order(self, job: Job, model: str, files: closing.Files) -> Record | None:
+        """Put the files of one job in order, and return the record of the run that counts."""
+        if job.stem in self._history.reruns:
+            self._finish_rerun(job, files, self._history.reruns[job.stem])
+        if files.partial.exists():
+            self._partial(job, model, files)
+        record = read_record(files.record)
+        if record is None:
+            if files.transcript.exists():
+                # Existence says nothing: without its record nobody knows how it came to be.
+                self._set_apart(job, model, files.transcript, "its record is missing, so it does not count")
+            return None
+        if job.cell is not None and record.outcome not in COUNTED:
+            self._demote(job, files)
+            return None
+        self._check(files, record)
+        return record
 
     def _finish_rerun(self, job: Job, files: closing.Files, begun: Begun) -> None:
         """The journal says that this run was to be set aside, and nothing has been started since: it is, now."""
@@ -153,7 +167,6 @@ class Recovery:
         started = self._history.started.get(job.stem)
         attempt = max(closing.attempts_made(self._runs, job.stem) + 1, started.attempt if started and job.cell else 1)
         status = found.stat()
-        ledger = read_ledger(found)
         record = Record(
             cell=job.stem,
             attempt=attempt,
@@ -181,20 +194,9 @@ class Recovery:
         )
         files = closing.attempt_files(self._runs, job, attempt)._replace(partial=found)
         closing.close(self._runs, job, files, record)
-        tokens, cost = spending(ledger)
-        self._history.spent.add(tokens, cost)
-        self._journal.write(
-            "recovered",
-            cell=job.stem if job.cell is not None else None,
-            arm=job.arm if job.cell is None else None,
-            attempt=attempt if job.cell is not None else job.number,
-            outcome="no_result",
-            reason=reason,
-            tokens=tokens,
-            cost_usd=cost,
-        )
+        self._tell_end(job, attempt, files.transcript, record, counts=False)
 
-    def _demote(self, job: Job, files: closing.Files, record: Record) -> None:
+    def _demote(self, job: Job, files: closing.Files) -> None:
         """A closed run that does not count stands where only one that counts may stand: make it an attempt."""
         attempt = closing.attempts_made(self._runs, job.stem) + 1
         apart = closing.attempt_files(self._runs, job, attempt)
@@ -210,8 +212,6 @@ class Recovery:
                 where=str(files.record),
                 remedy="Mend the permissions there, then start again",
             ) from error
-        reason = f"its outcome is {record.outcome}, so it does not count"
-        self._journal.write("recovered", cell=job.stem, attempt=attempt, outcome=record.outcome, reason=reason)
 
     def _check(self, files: closing.Files, record: Record) -> None:
         if not files.transcript.exists():
@@ -226,16 +226,44 @@ class Recovery:
             remedy="Restore it from a copy; if there is none, move it and its record to runs/attempts/ and start again",
         )
 
-    def _tell(self, job: Job, files: closing.Files, record: Record) -> None:
-        """A crash between the record and the journal: the line is written now."""
-        number = record.attempt if job.cell is not None else job.number
-        if (job.stem, number) in self._history.ended:
-            return
-        ledger = read_ledger(files.transcript, record=record, prices=read_if_sound(self._runs.prices))
-        entry = ended_fields(job, record, ledger)
-        self._journal.write("run_ended" if job.cell is not None else "warmup_ended", **entry)
+    def _tell(self, job: Job, files: closing.Files, counting: Record | None) -> None:
+        """A crash between a record and the journal: the line of each run that has ended without one is written now."""
+        ended: list[tuple[int, Path, Record]] = []
+        for number in range(1, closing.attempts_made(self._runs, job.stem) + 1):
+            apart = closing.attempt_files(self._runs, job, number)
+            record = read_record(apart.record)
+            # What was set aside had counted, and its line was written then.
+            if record is not None and not record.set_aside and apart.transcript.exists():
+                ended.append((number, apart.transcript, record))
+        if counting is not None:
+            ended.append((counting.attempt, files.transcript, counting))
+        if job.cell is None:
+            ended = ended[self._history.warmups[job.stem] :]
+        else:
+            told = {number for stem, number in self._history.told if stem == job.stem}
+            ended = [one for one in ended if told.isdisjoint((one[0], one[2].attempt))]
+        for number, transcript, record in ended:
+            self._tell_end(job, number, transcript, record, counts=record is counting)
+
+    def _tell_end(self, job: Job, number: int, transcript: Path, record: Record, *, counts: bool) -> None:
+        ledger = read_ledger(transcript, record=record, prices=read_if_sound(self._runs.prices))
+        fields = ended_fields(job, record, ledger)
+        if job.cell is not None:
+            fields["attempt"] = number
+        if record.ended_by == "runner_lost" or (record.outcome in COUNTED and not counts):
+            event = "recovered"
+        elif job.cell is None:
+            event = "warmup_ended"
+        elif counts:
+            event = "run_ended"
+        else:
+            event = "cancelled" if record.ended_by == "cancel" else "attempt_failed"
+        self._journal.write(event, **fields)
         self._history.spent.add(*spending(ledger))
-        self._history.ended.add((job.stem, number))
+        if job.cell is None:
+            self._history.warmups[job.stem] += 1
+        else:
+            self._history.told.add((job.stem, number))
 
 
 def spending(ledger: Ledger) -> tuple[Tokens, Decimal | None]:
