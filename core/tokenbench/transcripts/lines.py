@@ -108,7 +108,7 @@ def read_many(path: Path, *, together: int = _TOGETHER, piece: int = _PIECE) -> 
         piece: Bytes; a longer line is put together of pieces of this size.
 
     Raises:
-        TranscriptError: The file is not there, is a folder, or cannot be read.
+        TranscriptError: The file is not there, is a folder, cannot be read, or has a line that memory does not hold.
     """
     number = 1
     try:
@@ -128,6 +128,12 @@ def read_many(path: Path, *, together: int = _TOGETHER, piece: int = _PIECE) -> 
     except IsADirectoryError as error:
         raise TranscriptError(
             "this is a folder", where=str(path), remedy="Name the transcripts in it, for instance FOLDER/*.jsonl"
+        ) from error
+    except MemoryError as error:
+        raise TranscriptError(
+            f"its line {number} or one soon after it is longer than there is memory",
+            where=str(path),
+            remedy="Give the path of a transcript: the agent's JSON lines",
         ) from error
     except OSError as error:
         raise TranscriptError(

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbench.errors import TranscriptError
+from tokenbench.transcripts import lines
 from tokenbench.transcripts.lines import Line, LineSplitter, read_lines, read_many
 
 
@@ -85,3 +86,19 @@ def test_a_file_is_read_as_it_is_asked_for(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b"later\n")
     assert [line.data[:5] for line in lines] == [b"xxxxx", b"later"]
+
+
+def test_a_line_that_memory_does_not_hold_is_an_error_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "endless.jsonl"
+    path.write_bytes(b"{}\n" + b"x" * 100)
+
+    def full(*_: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(lines, "_joined", full)
+    read = read_many(path, together=1, piece=50)
+    assert next(read).data == [b"{}\n"]
+    with pytest.raises(TranscriptError, match="line 2"):
+        next(read)
