@@ -168,9 +168,8 @@ def _losing(results: Results) -> str:
     rows: list[list[str]] = []
     for name, mine in losing_first(results, arm):
         ratio = mine.ratio
-        says = "wins" if isinstance(ratio, Figure) else "–"
-        if loses(mine, results.by_class[name].get(results.experiment.baseline)):
-            says = "**loses**"
+        # A loss is said; that a ratio without an interval lies below 1 is no win.
+        says = "**loses**" if loses(mine, results.by_class[name].get(results.experiment.baseline)) else "–"
         rows.append(
             [
                 _cell(name),

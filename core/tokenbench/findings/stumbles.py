@@ -31,6 +31,8 @@ class Stumble(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     """What the first of them says of it; cleaned for a terminal."""
     remedy: str
+    grave: bool
+    """It is the arm that is wrong; else it may be what the tool was asked."""
 
     def sentence(self) -> str:
         """All of it on one line."""
@@ -51,6 +53,7 @@ class _Trouble(NamedTuple):
     what: str
     detail: str
     remedy: str
+    grave: bool = True
 
 
 def stumbles(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> tuple[Stumble, ...]:
@@ -61,14 +64,21 @@ def stumbles(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> tuple[Stumble, ...]:
         ledgers: What this process has read already.
     """
     runs = Runs(loaded.runs)
-    found: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    found: dict[tuple[str, _Trouble], list[tuple[str, str]]] = {}
     for run in _runs(loaded, runs, ledgers):
         for trouble in (*_of_run(run), *_of_queries(runs.query_log(run.name))):
-            found.setdefault((run.arm, trouble.what, trouble.remedy), []).append((run.name, trouble.detail))
+            found.setdefault((run.arm, trouble._replace(detail="")), []).append((run.name, trouble.detail))
     order = {arm: place for place, arm in enumerate(loaded.config.arms)}
     return tuple(
-        Stumble(arm=arm, what=what, runs=tuple(name for name, _ in where), detail=where[0][1], remedy=remedy)
-        for (arm, what, remedy), where in sorted(found.items(), key=lambda item: (order[item[0][0]], -len(item[1])))
+        Stumble(
+            arm=arm,
+            what=trouble.what,
+            runs=tuple(name for name, _ in where),
+            detail=where[0][1],
+            remedy=trouble.remedy,
+            grave=trouble.grave,
+        )
+        for (arm, trouble), where in sorted(found.items(), key=lambda item: (order[item[0][0]], -len(item[1])))
     )
 
 
@@ -140,6 +150,7 @@ def _of_tools(ledger: Ledger) -> Iterator[_Trouble]:
                 f"each use of the tool {name} failed",
                 f"{tool.uses} uses",
                 "Read the results in the transcript; a script that asks for what is not there does that too",
+                grave=False,
             )
 
 

@@ -261,10 +261,11 @@ def _calibration(runs: Runs, corpus: Corpus) -> Point:
         return found
     if found is None or found.corpus_sha256 != corpus.sha256 or found.scripted:
         meaning = MEANINGS[Code.UNCALIBRATED]
+        other = "" if found is None else " (that of a scripted model, or of another corpus, does not count)"
         return Point(
             name="calibration",
             state="note",
-            what=f"{Code.UNCALIBRATED}: {meaning.sentence}, so there will be no shares",
+            what=f"{Code.UNCALIBRATED}: {meaning.sentence}, so there will be no shares{other}",
             remedy=f"{meaning.remedy}. Made before the first run it is sealed with it",
         )
     return Point(name="calibration", state="ok", what=f"of this corpus, for {', '.join(sorted(found.models))}")

@@ -46,7 +46,7 @@ def test_the_servers_of_a_user_become_an_arm_with_the_tools_that_they_offer(
     spec = {"command": sys.executable, "args": [str(root / "tests/support/mcp_server.py"), str(root)]}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"code": {**spec, "env": {"KEY": "other"}}}}))
     told = call(str(tmp_path / "bench"), "--mcp", str(tmp_path / ".mcp.json"))
-    assert "1 MCP servers offer 2 tools" in told
+    assert "1 MCP server offers 2 tools" in told
     assert "before a run, set KEY" in told
     arm = config.load(tmp_path / "bench").config.arms["mcp"]
     assert set(arm.tools) == set(arm.allowed) == {"mcp__code__search", "mcp__code__body"}

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 READY: Final = 0
 NOT_READY: Final = 1
+_INVENTED: Final = (
+    "The trial invents what it asks a tool: look whether it works with a script, `tokenbench-tui rehearse`"
+)
 _MARKS: Final = {"ok": "ok  ", "note": "note", "fail": "FAIL"}
 
 
@@ -82,7 +85,9 @@ def _trial(loaded: "Loaded") -> "Iterator[Point]":
             return
     for stumble in found:
         detail = f": {stumble.detail}" if stumble.detail else ""
-        yield Point(name=f"arm {stumble.arm}", state="fail", what=f"{stumble.what}{detail}", remedy=stumble.remedy)
+        state = "fail" if stumble.grave else "note"
+        remedy = stumble.remedy if stumble.grave else _INVENTED
+        yield Point(name=f"arm {stumble.arm}", state=state, what=f"{stumble.what}{detail}", remedy=remedy)
     for arm in loaded.config.arms:
         if all(stumble.arm != arm for stumble in found):
             yield Point(name=f"arm {arm}", state="ok", what="announces its tools, and each of them may be used")

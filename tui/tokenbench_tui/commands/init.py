@@ -73,5 +73,8 @@ def _servers(path: Path) -> "tuple[dict[str, McpServer], tuple[str, ...]]":
         click.echo(f"before a run, {sentence}: values are not taken over")
     values = values_of(found.servers, os.environ, where=str(path))
     tools = asyncio.run(offered_tools(found.servers, clock=SystemClock(), values=values))
-    click.echo(f"{len(found.servers)} MCP servers offer {len(tools)} tools")
+    servers = "1 MCP server offers" if len(found.servers) == 1 else f"{len(found.servers)} MCP servers offer"
+    click.echo(f"{servers} {len(tools)} tool{'' if len(tools) == 1 else 's'}")
+    if any(server.command for server in found.servers.values()):
+        click.echo("In a sandbox a server sees only what `mounts` names: fill it in, in tokenbench.toml")
     return found.servers, tools
