@@ -2,21 +2,27 @@
 
 import asyncio
 import hashlib
+import itertools
 import os
+import random
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tokenbench.clock import ManualClock
+from tokenbench.clock import ManualClock, SystemClock
 from tokenbench.errors import RunnerError, RunsError, TokenbenchError
-from tokenbench.experiment import seal
+from tokenbench.experiment import config, seal
 from tokenbench.figures import Code
+from tokenbench.findings.world import World
+from tokenbench.grading.counted import Ledgers
 from tokenbench.ledger.read import read_ledger
 from tokenbench.runner import control
+from tokenbench.runner.schedule import Backoff
+from tokenbench.runner.session import Session, Settings
 from tokenbench.runner.supervise import Patience
 
-from .conftest import Lab
+from .conftest import QUICK, Lab
 
 DATA = Path(__file__).parents[2] / "data" / "runner"
 
@@ -447,3 +453,29 @@ async def test_a_second_runner_is_refused_and_the_first_goes_on(lab: Lab) -> Non
 async def test_usage_lines_are_a_few_a_second_and_the_last_shows_all_that_was_seen(lab: Lab) -> None:
     await lab.write(["PLAIN"]).run()
     assert 1 <= len(lab.journal("usage")) <= 3
+
+
+class JumpingClock(SystemClock):
+    """A wall clock that somebody sets while the experiment runs."""
+
+    def __init__(self, *hours: float) -> None:
+        self._hours = itertools.cycle(hours)
+
+    def now(self) -> float:
+        return super().now() + 3600 * next(self._hours)
+
+
+async def test_a_clock_that_jumps_ends_no_run_and_loses_none(lab: Lab) -> None:
+    lab.write(["PLAIN", "OVERLOADED 1"], repeats=2, warmups=1)
+    session = Session(
+        Settings(folder=lab.folder, scripted=False, backoff=Backoff(first=0.01, longest=0.01), patience=QUICK),
+        clock=JumpingClock(0, 5, -7, 24),
+        dice=random.Random(1),
+        environment=lab.environment,
+    )
+    assert await session.run() == 0
+    assert {entry.outcome for entry in lab.journal("run_ended")} == {"answered"}
+    assert len(lab.journal("run_ended")) == 4
+    assert all((lab.record(cell.stem).since_last_call or 0) >= 0 for cell in lab.runs.folder.glob("native__*.jsonl"))
+    world = World(config.load(lab.folder), Ledgers())
+    assert (world.counted.missing, world.seal_broken) == ((), None)

@@ -205,6 +205,14 @@ async def test_silence_has_a_limit_of_its_own(bench: Bench) -> None:
     assert bench.path().read_bytes() == b"one\ntwo\n"
 
 
+async def test_one_that_closes_its_output_and_goes_on_is_ended(bench: Bench) -> None:
+    patience = Patience(wall=60, silence=0.5)
+    ending = await bench.run("sh", "-c", "echo one; exec >&- 2>&-; echo $$ >pid; sleep 300", patience=patience)
+    assert ending.ended_by == "silence"
+    assert bench.path().read_bytes() == b"one\n"
+    assert not psutil.pid_exists(int((bench.folder / "pid").read_text()))
+
+
 @pytest.mark.parametrize("reason", ["cancel", "stop"])
 async def test_an_interrupt_ends_the_run_and_keeps_what_came(bench: Bench, reason: str) -> None:
     interrupt = Interrupt()
