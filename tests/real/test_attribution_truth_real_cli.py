@@ -24,9 +24,9 @@ from tokenbench.experiment.config import load
 from tokenbench.experiment.model import Arm, Limits
 from tokenbench.ledger import read_ledger
 from tokenbench.ledger.attribution.attribute import attribute
+from tokenbench.ledger.attribution.fitting import fit
 from tokenbench.ledger.attribution.model import Attribution
 from tokenbench.ledger.attribution.rates import SHAPES, Rates
-from tokenbench.probes.fitting import fit
 from tokenbench.probes.shapes import Text, texts
 from tokenbench.rehearsal import demo
 from tokenbench.rehearsal.api import ScriptedApi

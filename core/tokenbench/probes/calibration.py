@@ -25,10 +25,10 @@ from tokenbench.files import private_folder
 from tokenbench.ledger import read_ledger
 from tokenbench.ledger.attribution import calibration as store
 from tokenbench.ledger.attribution.calibration import Calibration, ModelRates, Point
+from tokenbench.ledger.attribution.fitting import fit
 from tokenbench.ledger.attribution.rates import SHAPES, Rate, Shape
 from tokenbench.ledger.build import LedgerBuilder
 from tokenbench.ledger.model import Live, Tokens
-from tokenbench.probes.fitting import fit
 from tokenbench.probes.shapes import Text, texts
 from tokenbench.rehearsal.api import ScriptedApi
 from tokenbench.rehearsal.scripts import ScriptBook

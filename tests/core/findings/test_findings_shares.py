@@ -1,11 +1,13 @@
 """Where an arm's billed input went: medians over runs, estimates with a bound, or the reason why not."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
+from calibrated import proved_rates
 from fabricated import MODEL, Fabricated
 
 from tokenbench.clock import ManualClock
@@ -16,10 +18,8 @@ from tokenbench.findings.matrix import compute
 from tokenbench.findings.shares import GROUPS, attribute_transcript
 from tokenbench.ledger import read_ledger
 from tokenbench.ledger.attribution import calibration as store
-from tokenbench.ledger.attribution.calibration import Calibration, ModelRates
+from tokenbench.ledger.attribution.calibration import Calibration
 from tokenbench.ledger.attribution.model import Attribution
-from tokenbench.ledger.attribution.rates import Rate
-from tokenbench.ledger.model import Tokens
 from tokenbench.probes import calibration as probe
 from tokenbench.transcripts.evidence import Runs
 
@@ -35,9 +35,7 @@ def calibrated(bench: Fabricated, **changes: object) -> Runs:
     """Put a calibration into `runs/` that fits, but for the changes."""
     runs = Runs(bench.loaded.runs)
     sealed = seals.read(runs.seal)
-    rates = ModelRates(
-        rates={"code": Rate(characters_per_token=2.785, standard_error=0.02, spread=0.05)}, points=(), spent=Tokens()
-    )
+    rates = proved_rates(2.785)
     fitting = Calibration(
         corpus_sha256=sealed.corpus_sha256,
         agent="claude",
@@ -124,7 +122,7 @@ class TestSeal:
         runs = calibrated(bench)
         self.sealed(bench, seals.digest(runs.calibration))
         assert not any("calibration" in reason for reason in self.breaks(bench))
-        runs.calibration.write_bytes(runs.calibration.read_bytes().replace(b"2.785", b"4.0"))
+        runs.calibration.write_bytes(runs.calibration.read_bytes().replace(b"27850", b"27851"))
         assert any("calibration.json has changed" in reason for reason in self.breaks(bench))
         runs.calibration.unlink()
         assert any("calibration.json was sealed and is gone" in reason for reason in self.breaks(bench))
@@ -168,3 +166,17 @@ def test_an_arm_that_is_not_complete_has_no_shares(fabricate: Fabricate) -> None
     bench = fabricate(questions=2)
     calibrated(bench)
     assert refusal(compute(bench.loaded).shares["native"]).code == Code.INCOMPLETE
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("characters_per_token", 4.0), ("standard_error", 0.0), ("spread", 0.0), ("characters_per_token", 2.7851)],
+)
+def test_a_rate_that_its_own_points_do_not_give_is_believed_by_nobody(bench: Fabricated, old: str, new: float) -> None:
+    """Nobody may choose what a token is, nor how sure that is."""
+    runs = calibrated(bench)
+    document = json.loads(runs.calibration.read_bytes())
+    document["models"][MODEL]["rates"]["code"][old] = new
+    runs.calibration.write_text(json.dumps(document))
+    with pytest.raises(RunsError, match="not that of its own points"):
+        store.read(runs.calibration)

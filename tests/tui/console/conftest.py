@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from calibrated import proved_rates
 from priced import proved_table
 from textual.pilot import Pilot
 
@@ -18,9 +19,7 @@ from tokenbench.experiment.model import Cell, Loaded
 from tokenbench.experiment.plan import plan_cells
 from tokenbench.ledger import prices, read_ledger
 from tokenbench.ledger.attribution import calibration
-from tokenbench.ledger.attribution.calibration import Calibration, ModelRates
-from tokenbench.ledger.attribution.rates import Rate
-from tokenbench.ledger.model import Tokens
+from tokenbench.ledger.attribution.calibration import Calibration
 from tokenbench.ledger.prices import ModelPrices, Rates, Row
 from tokenbench.runner import processes
 from tokenbench.runner.journal import Journal
@@ -187,9 +186,7 @@ class Lab:
 
     def calibrate(self) -> None:
         """Put a calibration into `runs/` that fits the experiment."""
-        rates = ModelRates(
-            rates={"code": Rate(characters_per_token=2.5, standard_error=0.02, spread=0.05)}, points=(), spent=Tokens()
-        )
+        rates = proved_rates(2.5)
         fitting = Calibration(
             corpus_sha256="c" * 64, agent="claude", agent_version="2.1.332", scripted=True, made=START,
             models={"claude-opus-4-8": rates},

@@ -1,5 +1,6 @@
 """`runs/calibration.json`: characters per token of one corpus, by model, with the points that it comes from."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,7 @@ import msgspec
 from tokenbench.errors import RunsError
 from tokenbench.figures import Code, Refusal, refuse
 from tokenbench.files import write_atomically
+from tokenbench.ledger.attribution.fitting import fit
 from tokenbench.ledger.attribution.rates import Rate, Rates, Shape
 from tokenbench.ledger.model import Tokens
 from tokenbench.text import one_line
@@ -58,7 +60,7 @@ def read(path: Path) -> Calibration | None:
     """The calibration at this path; None where there is none.
 
     Raises:
-        RunsError: It is there and cannot be read, or holds an impossible rate.
+        RunsError: It is there and cannot be read, or holds a rate that is impossible or not that of its points.
     """
     remedy = f"Restore it, or remove it and run `{COMMAND}` again"
     try:
@@ -80,7 +82,26 @@ def read(path: Path) -> Calibration | None:
             raise RunsError(
                 f"holds an impossible rate for {one_line(model, 80)}", where=one_line(str(path), 200), remedy=remedy
             )
+        if unproved := next((shape for shape, rate in entry.rates.items() if not _proved(entry, shape, rate)), None):
+            raise RunsError(
+                f"holds a rate of {unproved} for {one_line(model, 80)} that is not that of its own points",
+                where=one_line(str(path), 200),
+                remedy=remedy,
+            )
     return found
+
+
+def _proved(entry: ModelRates, shape: Shape, rate: Rate) -> bool:
+    """Whether a rate, its error and its spread are what the points of the calibration give."""
+    fitted = fit([(point.characters, point.tokens) for point in entry.points if point.shape == shape])
+    return fitted is not None and all(
+        math.isclose(mine, theirs, rel_tol=1e-9, abs_tol=1e-12)
+        for mine, theirs in (
+            (rate.characters_per_token, fitted.characters_per_token),
+            (rate.standard_error, fitted.standard_error),
+            (rate.spread, fitted.spread),
+        )
+    )
 
 
 def write(path: Path, calibration: Calibration) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbench.probes.fitting import fit
+from tokenbench.ledger.attribution.fitting import fit
 
 
 def test_points_on_a_line_give_its_slope_without_error() -> None:
