@@ -157,7 +157,7 @@ async def test_nothing_of_the_experiment_the_home_or_other_runs_exists(room: Roo
         "cat /corpus/src/blocks.py; ls /corpus",
         "find / -name blind.json -o -name 'questions.jsonl' -o -name 'seal.json' -o -name blocks.py 2>/dev/null",
         f"grep -rslE '{pattern}' /tmp /home /opt /etc /empty /dev /queries.jsonl 2>/dev/null; echo searched",
-        "ls -A /home /empty; ls -Ad /root /work /mnt /srv /var /run",
+        "ls -A /home /empty; ls -Ad /root /mnt /srv /var /run",
     )
     said = texts(got)
     assert SECRET not in said
@@ -165,7 +165,7 @@ async def test_nothing_of_the_experiment_the_home_or_other_runs_exists(room: Roo
     assert not [result.text for _, result in got[:5] if "No such file or directory" not in result.text]
     assert got[5][1].text.strip() in ("", "(Bash completed with no output)")
     assert got[6][1].text.strip() == "searched"
-    assert got[7][1].text.count("No such file or directory") == 6
+    assert got[7][1].text.count("No such file or directory") == 5
     # It used a shell that is no `xq`: the leak check has its own word on that.
     assert record.outcome == "quarantined"
 
