@@ -3,6 +3,7 @@
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,34 @@ def private_folder(path: Path) -> Path:
         path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     except OSError as error:
         raise _failed(path, "make the folder", error) from error
+    return path
+
+
+def own_folder(path: Path) -> Path:
+    """Make a private folder, or take one that is there only if it is one's own: no link, and closed to others.
+
+    Raises:
+        RunsError: It is a link, somebody else's, or cannot be made or closed.
+    """
+    private_folder(path)
+    try:
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            raise RunsError(
+                "is a link, and nothing is written through links",
+                where=str(path),
+                remedy="Put a real folder in its place; to use another disk, keep the whole experiment there",
+            )
+        if found.st_uid != os.getuid():
+            raise RunsError(
+                f"belongs to another user (uid {found.st_uid})",
+                where=str(path),
+                remedy="Run as that user, or make a copy of the experiment that is your own",
+            )
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            path.chmod(PRIVATE_FOLDER)
+    except OSError as error:
+        raise _failed(path, "close the folder to others", error) from error
     return path
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbench.errors import RunsError
-from tokenbench.files import append_line, only_one, private_folder, write_atomically
+from tokenbench.files import append_line, only_one, own_folder, private_folder, write_atomically
 
 
 def mode(path: Path) -> int:
@@ -71,3 +71,24 @@ def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
         pass
     with only_one(lock):
         pass
+
+
+def test_a_folder_that_is_open_to_others_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir(mode=0o755)
+    own_folder(tmp_path / "runs")
+    assert mode(tmp_path / "runs") == 0o700
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "runs").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunsError, match="is a link"):
+        own_folder(tmp_path / "runs")
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runs").mkdir(mode=0o755)
+    monkeypatch.setattr("os.getuid", lambda: 4242)
+    with pytest.raises(RunsError, match="belongs to another user"):
+        own_folder(tmp_path / "runs")
+    assert mode(tmp_path / "runs") == 0o755

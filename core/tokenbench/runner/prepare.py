@@ -122,7 +122,7 @@ def prepare(
         index_sha256=report.sha256 if report is not None else None,
         template_sha256=TEMPLATE_SHA256,
         agents={launch.NAME: cli.version},
-        environment=_sealed_environment(confinement, base_url, scripted=scripted),
+        environment=_sealed_environment(loaded, confinement, base_url, scripted=scripted),
         sandbox=_sealed_sandbox(confinement),
         plan=cells,
         calibration_sha256=calibrated,
@@ -183,8 +183,12 @@ def confine(
     )
 
 
-def _sealed_environment(confinement: Confinement, base_url: str | None, *, scripted: bool) -> dict[str, str]:
+def _sealed_environment(
+    loaded: Loaded, confinement: Confinement, base_url: str | None, *, scripted: bool
+) -> dict[str, str]:
     more = {launch.KEY_DESCRIPTOR: "(a pipe)"}
+    if any(arm.mcp for arm in loaded.config.arms.values()):
+        more["MAX_MCP_OUTPUT_TOKENS"] = f"{launch.MCP_OUTPUT_TOKENS} (arms with MCP servers)"
     if confinement.sandbox is None:
         return launch.sealed_environment(base_url=base_url, more=more)
     if not scripted:

@@ -9,7 +9,7 @@ from tokenbench.decoding import UNREADABLE
 from tokenbench.errors import RunsError
 from tokenbench.experiment.model import Cell
 from tokenbench.figures import Refusal
-from tokenbench.files import private_folder, write_atomically
+from tokenbench.files import own_folder, write_atomically
 
 Outcome = Literal[
     "answered",
@@ -97,9 +97,13 @@ class Runs:
         self.wire = folder / "rehearsal.jsonl"
 
     def prepare(self) -> None:
-        """Make the folders, private to their owner."""
+        """Make the folders, private to their owner.
+
+        Raises:
+            RunsError: One is a link or somebody else's, or cannot be made.
+        """
         for folder in (self.folder, self.logs, self.queries, self.warmups, self.attempts, self.verdicts):
-            private_folder(folder)
+            own_folder(folder)
 
     def transcript(self, cell: Cell) -> Path:
         """The transcript of the run that counts; it exists only once that run is closed."""

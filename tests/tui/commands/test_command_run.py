@@ -129,6 +129,15 @@ def test_run_headless_tells_each_run_in_a_line_and_ends_with_0(bench: Bench) -> 
     ]
 
 
+def test_a_forecast_stands_before_what_is_left_is_paid_for(bench: Bench) -> None:
+    first = bench.ask("PLAIN", "PLAIN", "PLAIN").command("run", "--headless", "--only", "question=q1", "question=q2")
+    assert first.stdout.startswith("forecast: unknown.")
+    assert "`tokenbench-tui run --only question=q1 repeat=1`" in first.stdout
+    second = bench.command("run", "--headless")
+    assert second.stdout.startswith("forecast of what is left")
+    assert "native: 1 of 3 cells to go from 2 runs" in second.stdout
+
+
 def test_without_a_terminal_run_is_headless(bench: Bench) -> None:
     assert bench.ask("PLAIN").command("run").returncode == 0
 

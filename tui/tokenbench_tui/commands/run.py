@@ -58,7 +58,8 @@ def run(
     """Run the experiment in FOLDER (default: this one) against the real model. It costs money.
 
     The runner is a process of its own and goes on when the console or the terminal is closed. Runs that have ended are
-    not repeated. Exit code with --headless: 0 all cells have run; 1 some are left over or quarantined; 2 an error.
+    not repeated. With --headless a forecast stands first (see `check`). Exit code with --headless: 0 all cells have
+    run; 1 some are left over or quarantined; 2 an error.
     """
     folder, conditions = _split(words, only)
     again = _again(rerun, reason, force)
@@ -131,6 +132,17 @@ def _price(folder: Path) -> None:
         asyncio.run(ensure(loaded, scripted=True, clock=SystemClock()))
 
 
+def _tell_forecast(folder: Path) -> None:
+    """What is left will cost about so much: said before anything is spent."""
+    from tokenbench.experiment import config
+    from tokenbench.findings.forecast import forecast
+    from tokenbench_tui.commands.check import forecast_lines
+    from tokenbench_tui.commands.following import say
+
+    for line in forecast_lines(forecast(config.load(folder))):
+        say(line)
+
+
 def _tell_stumbles(folder: Path) -> None:
     """What a rehearsal is for: what a paid run would trip over."""
     from tokenbench.experiment import config
@@ -189,6 +201,8 @@ def start_and_show(
         open_console(folder, start)
         return 0
     follower = Follower(folder)
+    if not scripted:
+        _tell_forecast(folder)
     try:
         start()
         code = follower.until_end()
