@@ -125,6 +125,10 @@ def test_the_products_own_server_gives_what_xq_gives_and_its_queries_are_kept(be
     (query,) = [json.loads(line) for line in (bench / "runs/queries/own__q__r1.jsonl").read_text().splitlines()]
     assert (query["query"], query["k"], query["exit"]) == ("exit code", 2, 0)
     assert record(bench)["outcome"] == "answered"
+    said = json.loads((bench / "runs/servers.json").read_text())
+    assert list(said["arms"]["own"]["xq"]["tools"]) == ["search"]
+    assert said["deferred"] == {"own": False}
+    assert list(json.loads((bench / "runs/seal.json").read_text())["servers"]) == ["own.xq"]
 
 
 def test_a_server_with_a_command_gets_the_variables_that_it_names(bench: Path, tmp_path: Path) -> None:
@@ -139,6 +143,8 @@ def test_a_server_with_a_command_gets_the_variables_that_it_names(bench: Path, t
     )
     assert rehearse(bench) == 2
     assert rehearse(bench, NEAR_MODE="fast") == 0
+    server.write_text(server.read_text().replace("Tell the mode.", "Tell the mode, always."))
+    assert rehearse(bench, NEAR_MODE="fast") == 2, "a server that says something else is another instrument"
     confined = record(bench)["sandbox"]
     seen = [] if confined else [str(tmp_path / "click-8.1.8")]
     assert result(bench) == f"mode fast sees {seen!r}"
@@ -170,3 +176,4 @@ def test_a_server_that_does_not_load_quarantines_the_run_before_it_spends(bench:
     assert record(bench)["outcome"] == "quarantined"
     assert record(bench)["ended_by"] == "misannounced"
     assert "MCP servers of the arm did not load: far" in str(record(bench)["refusals"])
+    assert json.loads((bench / "runs/servers.json").read_text())["arms"]["own"]["far"]["failed"]

@@ -17,6 +17,7 @@ The limits of a run (time, silence, turns, USD) decide whether an answer comes, 
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, cast
 
 import msgspec
@@ -85,6 +86,8 @@ class Seal(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's environment, values included: they stand in its prompt."""
     sandbox: Confined | None = None
     """None where nothing was said of it."""
+    servers: dict[str, str] = {}
+    """sha256 of what each MCP server said of itself, by `arm.server`; one that said nothing is left out."""
     plan: tuple[str, ...]
     """Every cell, in its planned order."""
 
@@ -101,6 +104,7 @@ def seal_of(
     plan: Sequence[Cell],
     calibration_sha256: str | None = None,
     sandbox: Confined | None = None,
+    servers: Mapping[str, str] = MappingProxyType({}),
 ) -> Seal:
     """The seal of an experiment as it was loaded.
 
@@ -114,7 +118,10 @@ def seal_of(
         environment: Names and values that every agent process is given; nothing that differs between runs.
         plan: All cells in their order.
         calibration_sha256: Of calibration.json, once there is one.
+        sandbox: How runs are confined.
+        servers: sha256 of what each MCP server said of itself, by `arm.server`.
         sandbox: Whether and how the agents are confined.
+        servers: sha256 of what each MCP server said of itself, by `arm.server`.
 
     Raises:
         RunsError: A file of the experiment vanished since it was loaded.
@@ -133,6 +140,7 @@ def seal_of(
         agents=dict(agents),
         environment=dict(environment),
         sandbox=sandbox,
+        servers=dict(servers),
         plan=tuple(cell.name for cell in plan),
     )
 
@@ -154,6 +162,7 @@ def as_it_lies(sealed: Seal, loaded: Loaded) -> Seal:
         plan=plan_cells(loaded.config, loaded.questions),
         calibration_sha256=sealed.calibration_sha256,
         sandbox=sealed.sandbox,
+        servers=sealed.servers,
     )
 
 
@@ -281,6 +290,9 @@ def differences(sealed: Seal, now: Seal) -> tuple[str, ...]:
         found.append(f"the version of the agent {one_line(key, 40)} {_was(old, new)}")
     if (confined := _confined(sealed.sandbox, now.sandbox)) is not None:
         found.append(confined)
+    for key, digest_now in now.servers.items():
+        if sealed.servers.get(key, digest_now) != digest_now:
+            found.append(f"the MCP server {one_line(key, 80)} offers other tools or instructions than were sealed")
     for key, old, new in _changes(sealed.environment, now.environment):
         found.append(f"the agent's environment variable {one_line(key, 60)} {_was(old, new)}")
     if sealed.plan != now.plan and not found:

@@ -1,5 +1,6 @@
 """Everything that must be there and sealed before the first run is started."""
 
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -17,7 +18,7 @@ from tokenbench.retrieval.access import write_access, write_index_report
 from tokenbench.retrieval.building import IndexReport, ensure_index
 from tokenbench.retrieval.index import index_folder
 from tokenbench.retrieval.template import TEMPLATE_SHA256
-from tokenbench.runner import exits, mcp, sandbox
+from tokenbench.runner import exits, introductions, mcp, sandbox
 from tokenbench.runner.places import BASE_VARIABLE, Places
 from tokenbench.runner.sandbox import Confinement
 from tokenbench.text import one_line
@@ -113,6 +114,7 @@ def prepare(
         _try_xq(places, folder, corpus.sha256)
     confinement = confine(loaded, places, cli, corpus.root, search_path=environment.get("PATH"))
     progress(f"sandbox: {confinement.told}" if confinement.sandbox else f"NO-SANDBOX: {confinement.reason}")
+    said = _introductions(loaded, places, folder, corpus.sha256, values)
     cells = plan.plan_cells(loaded.config, loaded.questions)
     calibrated = _calibration(runs, corpus.sha256, scripted=scripted)
     now = seal.seal_of(
@@ -126,6 +128,7 @@ def prepare(
         sandbox=_sealed_sandbox(confinement),
         plan=cells,
         calibration_sha256=calibrated,
+        servers=said.hashes() if said is not None else {},
     )
     newly_sealed = not runs.seal.exists()
     if newly_sealed:
@@ -135,6 +138,8 @@ def prepare(
         check_seal(runs, now)
         if not runs.composition.exists():
             _describe(runs, corpus, folder, report, progress)
+    if said is not None and (newly_sealed or not runs.servers.exists()):
+        introductions.write(runs.servers, said)
     return Prepared(
         loaded=loaded,
         runs=runs,
@@ -153,6 +158,20 @@ def prepare(
         confinement=confinement,
         values=values,
     )
+
+
+def _introductions(
+    loaded: Loaded, places: Places, index: Path | None, corpus_sha256: str, values: Mapping[str, str]
+) -> introductions.Introductions | None:
+    """What the MCP servers of the experiment's arms say of themselves; None where no arm has one."""
+    arms = {name: arm for name, arm in loaded.config.arms.items() if arm.mcp}
+    if not arms:
+        return None
+    access = places.folder / "introductions.json"
+    if index is not None:
+        write_access(access, index=index, log=None, corpus_sha256=corpus_sha256)
+    wanted = mcp.Wanted(f"{places.own_marks}introductions/", access, values, confined=False)
+    return asyncio.run(introductions.introductions(arms, wanted))
 
 
 def confine(

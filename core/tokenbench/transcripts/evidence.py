@@ -90,6 +90,7 @@ class Runs:
         self.prices = folder / "prices.json"
         self.calibration = folder / "calibration.json"
         self.index_report = folder / "index.json"
+        self.servers = folder / "servers.json"
         self.blind = folder / "blind.json"
         self.verdicts = folder / "verdicts"
         self.results = folder / "results.json"

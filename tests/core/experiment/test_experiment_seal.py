@@ -252,3 +252,11 @@ def test_a_damaged_seal_is_said_and_never_taken(tmp_path: Path, content: bytes, 
 def test_no_seal_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(RunsError, match="there is no seal"):
         seal.read(tmp_path / "seal.json")
+
+
+def test_a_server_that_says_something_else_breaks_it_and_one_that_said_nothing_does_not(folder: Path) -> None:
+    made = msgspec.structs.replace(sealed(load(folder)), servers={"mcp.code": "5" * 64})
+    other = msgspec.structs.replace(made, servers={"mcp.code": "6" * 64, "mcp.late": "7" * 64})
+    (sentence,) = seal.differences(made, other)
+    assert sentence == "the MCP server mcp.code offers other tools or instructions than were sealed"
+    assert seal.differences(made, msgspec.structs.replace(made, servers={})) == ()
