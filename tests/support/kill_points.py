@@ -117,7 +117,13 @@ def run(request: dict[str, Any], tell: int) -> int:
     if request["count"] or request["at"] is not None:
         Points(folder / "runs", request["at"], request["mode"], tell).install()
     session = Session(
-        Settings(folder=folder, scripted=False, backoff=Backoff(first=0.01, longest=0.01), patience=QUICK),
+        Settings(
+            folder=folder,
+            scripted=request["scripted"],
+            scripts=folder / "scripts.jsonl" if request["scripted"] else None,
+            backoff=Backoff(first=0.01, longest=0.01),
+            patience=QUICK,
+        ),
         clock=SystemClock(),
         dice=random.Random(1),
         environment=os.environ,
