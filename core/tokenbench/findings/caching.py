@@ -18,14 +18,11 @@ from tokenbench.findings.world import World
 from tokenbench.grading.counted import LEDGERS, CountedRun, Ledgers
 from tokenbench.ledger import warmth as heat
 from tokenbench.ledger.model import Tokens
+from tokenbench.rehearsal.caching import LIFETIMES
 from tokenbench.runner.board import Board
 from tokenbench.runner.journal import JournalReader
 from tokenbench.runner.rows import Row
 
-SHORT: Final = 300.0
-"""Seconds that a cache write for five minutes lives after it was last read."""
-LONG: Final = 3600.0
-"""The same of a write for one hour."""
 _MICRO: Final = Decimal("0.000001")
 
 
@@ -172,7 +169,7 @@ def _median(costs: Sequence[Decimal]) -> Decimal:
 
 def _ended(runs: Sequence[CountedRun]) -> list[Start]:
     found: list[Start] = []
-    lifetime = SHORT
+    lifetime = LIFETIMES["5m"]
     for run in sorted(runs, key=lambda run: run.record.started):
         rows, record = run.ledger.call_rows, run.record
         first = rows[0].tokens if rows else None
@@ -190,7 +187,7 @@ def _ended(runs: Sequence[CountedRun]) -> list[Start]:
                 lapsed=record.started - idle + lifetime if lapsed and idle is not None else None,
             )
         )
-        lifetime = LONG if any(row.tokens.cache_write_1h for row in rows) else SHORT
+        lifetime = LIFETIMES["1h" if any(row.tokens.cache_write_1h for row in rows) else "5m"]
     return found
 
 

@@ -11,13 +11,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from tokenbench.errors import TokenbenchError
 from tokenbench.experiment.model import Cell, Loaded
 from tokenbench.figures import Code, Figure, Published, Refusal, refuse
 from tokenbench.findings.statistics import student_t
-from tokenbench.grading.counted import LEDGERS, Counted, Ledgers, gather
+from tokenbench.grading.counted import LEDGERS, Counted, Ledgers, gather, warmups
 from tokenbench.ledger.model import Ledger
-from tokenbench.transcripts.evidence import Record, Runs, read_record
+from tokenbench.transcripts.evidence import Record
 
 _CONFIDENT: Final = 0.975
 _POWER: Final = 0.8
@@ -85,10 +84,11 @@ def forecast(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> Forecast:
         ledgers: What this process has read already.
     """
     counted = gather(loaded, ledgers)
-    paths = Runs(loaded.runs)
-    arms = tuple(
-        _arm(arm, counted, _warmups(paths, arm, ledgers), loaded.questions[0].id) for arm in loaded.config.arms
-    )
+    warm: dict[str, list[_Run]] = {arm: [] for arm in loaded.config.arms}
+    for run in warmups(loaded, ledgers):
+        if run.record.outcome == "answered":
+            warm[run.arm].append(_Run(run.record, run.ledger))
+    arms = tuple(_arm(arm, counted, runs, loaded.questions[0].id) for arm, runs in warm.items())
     at_once = loaded.config.experiment.concurrency
     clock = _total([arm.seconds for arm in arms])
     if isinstance(clock, Figure):
@@ -109,29 +109,14 @@ def forecast(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> Forecast:
     return msgspec.structs.replace(found, over=_over(loaded, counted, found))
 
 
-def _warmups(paths: Runs, arm: str, ledgers: Ledgers) -> list[_Run]:
-    prices = ledgers.prices(paths.prices)
-    found: list[_Run] = []
-    for path in sorted(paths.warmups.glob(f"{arm}__w*.json")):
-        try:
-            record = read_record(path)
-            if record is not None and record.outcome == "answered":
-                ledger, _ = ledgers.get(path.with_suffix(".jsonl"), record, prices)
-                found.append(_Run(record, ledger))
-        except (TokenbenchError, OSError):
-            # A warm-up that cannot be read is one run less to estimate from, and nothing else rests on it.
-            continue
-    return found
-
-
-def _arm(arm: str, counted: Counted, warmups: Sequence[_Run], first: str) -> ArmForecast:
+def _arm(arm: str, counted: Counted, warm: Sequence[_Run], first: str) -> ArmForecast:
     cells = [cell for cell in counted.planned if cell.arm == arm]
     own = [
         _Run(run.record, run.ledger)
         for cell in cells
         if (run := counted.runs.get(cell)) is not None and not run.quarantined
     ]
-    runs = own or warmups
+    runs = own or warm
     left = sum(cell not in counted.runs for cell in cells)
     scripted = any(run.record.scripted for run in runs)
 

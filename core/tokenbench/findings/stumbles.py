@@ -7,13 +7,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from tokenbench.decoding import UNREADABLE
-from tokenbench.errors import TokenbenchError
 from tokenbench.experiment.model import Loaded
 from tokenbench.figures import RERUN_COMMAND
-from tokenbench.grading.counted import LEDGERS, Ledgers, gather
+from tokenbench.grading.counted import LEDGERS, Ledgers, gather, warmups
 from tokenbench.ledger.model import Ledger
 from tokenbench.text import one_line
-from tokenbench.transcripts.evidence import COUNTED, Record, Runs, read_record
+from tokenbench.transcripts.evidence import COUNTED, Record, Runs
 
 _SHOWN: Final = 3
 """Runs that a sentence names before it counts the rest."""
@@ -65,7 +64,7 @@ def stumbles(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> tuple[Stumble, ...]:
     """
     runs = Runs(loaded.runs)
     found: dict[tuple[str, _Trouble], list[tuple[str, str]]] = {}
-    for run in _runs(loaded, runs, ledgers):
+    for run in _runs(loaded, ledgers):
         for trouble in (*_of_run(run), *_of_queries(runs.query_log(run.name))):
             found.setdefault((run.arm, trouble._replace(detail="")), []).append((run.name, trouble.detail))
     order = {arm: place for place, arm in enumerate(loaded.config.arms)}
@@ -82,19 +81,10 @@ def stumbles(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> tuple[Stumble, ...]:
     )
 
 
-def _runs(loaded: Loaded, runs: Runs, ledgers: Ledgers) -> Iterator[_Run]:
+def _runs(loaded: Loaded, ledgers: Ledgers) -> Iterator[_Run]:
     counted = gather(loaded, ledgers)
-    for path in sorted(runs.warmups.glob("*__w*.json")):
-        arm = path.name.split("__")[0]
-        if arm not in loaded.config.arms:
-            continue
-        try:
-            record = read_record(path)
-            ledger, _ = ledgers.get(path.with_suffix(".jsonl"), record)
-        except (TokenbenchError, OSError):
-            # What cannot be read is told by `status` and `results`; here is what runs did.
-            continue
-        yield _Run(path.stem, arm, record, ledger)
+    for warm in warmups(loaded, ledgers):
+        yield _Run(warm.name, warm.arm, warm.record, warm.ledger)
     for cell, run in counted.runs.items():
         yield _Run(cell.name, cell.arm, run.record, run.ledger)
     for attempt in counted.attempts:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -185,6 +185,32 @@ def _attempts(runs: Runs, ledgers: Ledgers) -> tuple[tuple[Attempt, ...], dict[s
             continue
         found.append(Attempt(name=path.stem, cell=cell, record=record, ledger=ledger, sha256=digest))
     return tuple(found), lost
+
+
+class Warmup(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that warmed up."""
+
+    name: str
+    """`native__w1`."""
+    arm: str
+    record: Record
+    ledger: Ledger
+
+
+def warmups(loaded: Loaded, ledgers: Ledgers = LEDGERS) -> Iterator[Warmup]:
+    """The warm-ups of an experiment's arms. No figure rests on one, so one that cannot be read is left out."""
+    runs = Runs(loaded.runs)
+    for path in sorted(runs.warmups.glob("*__w*.json")):
+        arm = path.name.split("__")[0]
+        if arm not in loaded.config.arms:
+            continue
+        try:
+            record = read_record(path)
+            if record is not None:
+                ledger, _ = ledgers.get(path.with_suffix(".jsonl"), record, ledgers.prices(runs.prices))
+                yield Warmup(name=path.stem, arm=arm, record=record, ledger=ledger)
+        except (TokenbenchError, OSError):
+            continue
 
 
 def judge_folder(runs: Runs, judge: str, *, make: bool = False) -> Path:

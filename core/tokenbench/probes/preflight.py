@@ -76,12 +76,17 @@ def survey(
     yield _disk(loaded)
 
 
+def failed(name: str, error: TokenbenchError) -> Point:
+    """The point of something that could not be looked at, or is not there."""
+    where = f"{one_line(error.where, 200)}: " if error.where else ""
+    return Point(name=name, state="fail", what=f"{where}{one_line(error.what, 300)}", remedy=error.remedy)
+
+
 def _attempt(name: str, action: Callable[[], T]) -> T | Point:
     try:
         return action()
     except TokenbenchError as error:
-        where = f"{one_line(error.where, 200)}: " if error.where else ""
-        return Point(name=name, state="fail", what=f"{where}{one_line(error.what, 300)}", remedy=error.remedy)
+        return failed(name, error)
 
 
 def _questions(loaded: Loaded) -> Iterator[Point]:

@@ -20,7 +20,6 @@ import msgspec
 from tokenbench.agents.claude.launch import ACCESS, RUN_MARKER, SYSTEM_PATH
 from tokenbench.errors import AgentError
 from tokenbench.experiment.model import Arm, Loaded, McpServer
-from tokenbench.files import write_atomically
 from tokenbench.runner.exits import PORT, Destination
 from tokenbench.runner.headers import HOST, HeaderProxy
 from tokenbench.runner.sandbox import Mount
@@ -116,15 +115,6 @@ async def served(arm: Arm, wanted: Wanted) -> AsyncGenerator[Served]:
                 address = f"http://{HOST}:{PORT + len(ways)}/{path}"
             entries[name] = {"type": "http", "url": address}
         yield Served(msgspec.json.encode({"mcpServers": entries}), tuple(ways), tuple(mounts))
-
-
-def write_config(path: Path, content: bytes) -> None:
-    """Write what `--mcp-config` names.
-
-    Raises:
-        RunsError: The disk is full, or the folder may not be written.
-    """
-    write_atomically(path, content)
 
 
 def _started_by_the_agent(server: McpServer, wanted: Wanted) -> dict[str, object]:

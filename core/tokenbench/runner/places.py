@@ -20,7 +20,7 @@ from tokenbench.text import one_line
 
 BASE_VARIABLE: Final = "TOKENBENCH_WORK"
 """Names another base folder, for a machine whose /tmp will not do."""
-_XQ: Final = (
+XQ_PROGRAM: Final = (
     "import sys;sys.argv[0]='xq';sys.path[1:1]={path!r};from tokenbench.retrieval.xq import main;sys.exit(main())"
 )
 
@@ -92,7 +92,7 @@ class Places:
         # -I -S and the search path spelled out: no site packages are scanned (5 to 8 ms of 60), and it works from any
         # environment without being installed anywhere.
         path = [entry for entry in sys.path if entry and Path(entry).is_absolute()]
-        code = shlex.quote(_XQ.format(path=path))
+        code = shlex.quote(XQ_PROGRAM.format(path=path))
         script = folder / "xq"
         try:
             script.unlink(missing_ok=True)

@@ -22,9 +22,8 @@ from tokenbench.runner.journal import Entry, Journal
 from tokenbench.runner.schedule import Job, Spent
 from tokenbench.transcripts.evidence import COUNTED, Outcome, Record, Runs, read_record
 
-_SPENDING = frozenset({"run_ended", "attempt_failed", "recovered", "cancelled", "warmup_ended"})
-_ENDS = _SPENDING
-"""The lines that tell how a run ended are those that tell what it spent."""
+_ENDS = frozenset({"run_ended", "attempt_failed", "recovered", "cancelled", "warmup_ended"})
+"""Lines that tell how a run ended, and what it spent."""
 
 
 class Started(NamedTuple):
@@ -63,7 +62,7 @@ def read_history(entries: Iterable[Entry]) -> History:
     history = History()
     for entry in entries:
         stem = entry.cell or (f"{entry.arm}__w{entry.attempt}" if entry.arm else None)
-        if entry.event in _SPENDING and entry.tokens is not None:
+        if entry.event in _ENDS and entry.tokens is not None:
             history.spent.add(entry.tokens, entry.cost_usd)
         if stem is None:
             continue

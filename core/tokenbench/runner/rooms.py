@@ -10,6 +10,7 @@ from tokenbench.agents.claude import launch
 from tokenbench.agents.claude.launch import Cli, Rooms
 from tokenbench.errors import RunsError
 from tokenbench.experiment.model import Arm, Limits
+from tokenbench.files import write_atomically
 from tokenbench.retrieval.access import write_access
 from tokenbench.runner import exits, mcp, sandbox
 from tokenbench.runner.sandbox import Confinement, Given, Mount, Sandbox
@@ -104,7 +105,7 @@ async def _servers(asked: Asked, *, confined: bool) -> AsyncGenerator[_Servers |
     wanted = mcp.Wanted(f"{asked.marker.rstrip('/')}~mcp/", access, asked.values, confined)
     async with mcp.served(asked.arm, wanted) as found:
         path = asked.access.with_name("mcp.json")
-        mcp.write_config(path, found.config)
+        write_atomically(path, found.config)
         try:
             yield _Servers(path, found.ways, (*found.mounts, Mount(path, str(sandbox.SERVERS))))
         finally:

@@ -21,6 +21,7 @@ from tokenbench.errors import RunnerError
 from tokenbench.experiment.model import Arm
 from tokenbench.files import private_folder, write_atomically
 from tokenbench.runner.exits import PORT
+from tokenbench.runner.places import XQ_PROGRAM
 from tokenbench.text import one_line
 
 Setting = Literal["auto", "required", "off"]
@@ -49,9 +50,6 @@ _PACKAGES: Final = ("/usr/lib/python3*/*-packages", "/usr/local/lib/python3*/*-p
 _INSTALLED: Final = ("site-packages", "dist-packages")
 _XQ_NEEDS: Final = ("tantivy",)
 """Packages that `xq` imports beside the standard library and its own."""
-_XQ: Final = (
-    "import sys;sys.argv[0]='xq';sys.path[1:1]=['{library}'];from tokenbench.retrieval.xq import main;sys.exit(main())"
-)
 _TRIAL_SECONDS: Final = 30.0
 _VERSION: Final = re.compile(r"\d+(\.\d+)+")
 
@@ -336,7 +334,7 @@ def _agent(cli: Cli) -> tuple[tuple[str, ...], tuple[Mount, ...]]:
 def _retrieval(python: Sequence[str], package: Path, scratch: Path) -> tuple[Mount, ...]:
     """`xq` for the inside: of this package only what it needs, since others of its files speak of questions."""
     script = scratch / "xq"
-    code = _XQ.format(library=_LIBRARY)
+    code = XQ_PROGRAM.format(path=[_LIBRARY])
     library = f"LD_LIBRARY_PATH={_PYTHON}/lib " if python[0].startswith(_PYTHON) else ""
     write_atomically(script, f'#!/bin/sh\n{library}exec {" ".join(python)} -c "{code}" "$@"\n'.encode(), mode=0o500)
     mounts = [Mount(script, f"{INSIDE.bin}/xq")]

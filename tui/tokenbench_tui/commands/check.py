@@ -72,7 +72,7 @@ def _trial(loaded: "Loaded") -> "Iterator[Point]":
     from tokenbench.clock import SystemClock
     from tokenbench.errors import TokenbenchError
     from tokenbench.findings.stumbles import stumbles
-    from tokenbench.probes.preflight import Point
+    from tokenbench.probes.preflight import Point, failed
     from tokenbench.probes.trial import try_out
 
     with tempfile.TemporaryDirectory(prefix="tokenbench-trial-") as folder:
@@ -80,8 +80,7 @@ def _trial(loaded: "Loaded") -> "Iterator[Point]":
             tried = asyncio.run(try_out(loaded, Path(folder), clock=SystemClock(), environment=os.environ))
             found = stumbles(tried)
         except TokenbenchError as error:
-            where = f"{error.where}: " if error.where else ""
-            yield Point(name="arms", state="fail", what=f"{where}{error.what}", remedy=error.remedy)
+            yield failed("arms", error)
             return
     for stumble in found:
         detail = f": {stumble.detail}" if stumble.detail else ""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from tokenbench.ledger import warmth as heat
 from tokenbench.runner.rows import Row
 from tokenbench.text import one_line
 from tokenbench_tui.console import amounts
@@ -29,11 +30,8 @@ class Column:
 
 def warmth(share: float | None) -> str:
     """How warm the cache was at the first call: a word, or the share that was read from it."""
-    if share is None:
-        return ""
-    if share < 0.05:
-        return "cold"
-    return "warm" if share > 0.75 else amounts.percent(share)
+    word, part = heat.warmth(share)
+    return amounts.percent(part) if word == "part" and part is not None else word or ""
 
 
 def state(row: Row, now: float) -> Span:
